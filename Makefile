@@ -1,0 +1,74 @@
+# What a developer types. `make` alone lists it.
+
+PYTHON ?= python3
+VENV ?= .venv
+
+py := $(VENV)/bin/python
+pip := $(py) -m pip --disable-pip-version-check --quiet
+stamps := $(VENV)/.stamps
+ARGS ?=
+
+.PHONY: help build test demo lint format docs fuzz sanitize bench-peers clean
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+help:  ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo
+	@echo "  PYTHON=python3.13 chooses the interpreter of a new $(VENV), VENV=DIR another place,"
+	@echo "  ARGS='...' goes on to pytest, the demo and the benchmarks."
+
+# The environment is made once; later builds only compile what changed.
+$(stamps)/venv: .ci/prepare
+	.ci/prepare $(PYTHON)
+	test -x $(py) || $(PYTHON) -m venv $(VENV)
+	mkdir -p $(@D)
+	touch $@
+
+$(stamps)/build-tools: $(stamps)/venv pyproject.toml
+	$(pip) install 'setuptools>=77' 'cython>=3.1' 'numpy>=2.0'
+	touch $@
+
+$(stamps)/editable: $(stamps)/build-tools pyproject.toml
+	$(pip) install --editable .
+	touch $@
+
+build: $(stamps)/editable  ## install what is missing, build, install editable into .venv
+	@$(py) setup.py --quiet build_ext --inplace
+
+# Tools of one extra of pyproject.toml, without building the package again.
+$(stamps)/extra-%: $(stamps)/editable
+	$(pip) install $$($(py) .ci/extra.py $*)
+	touch $@
+
+test: build $(stamps)/extra-test  ## run every test
+	$(py) -m pytest $(ARGS)
+
+demo: build  ## compress a directory tree on two ranks
+	$(VENV)/bin/pyrdv run -n 2 examples/compress.py $(ARGS)
+
+lint: build $(stamps)/extra-lint  ## ruff, cython-lint, clang-format, mypy
+	.ci/lint $(VENV)/bin
+
+format: $(stamps)/extra-lint  ## rewrite Python imports and C as the linters want them
+	$(VENV)/bin/ruff check --fix-only --quiet .
+	git ls-files -co --exclude-standard 'csrc/*.[ch]' | xargs -r $(VENV)/bin/clang-format -i
+
+docs: build $(stamps)/extra-docs  ## build the documentation into docs/_build/html
+	$(py) -m sphinx -W --keep-going -q -b html docs docs/_build/html
+
+fuzz: build $(stamps)/extra-test  ## feed broken packets and bootstrap bytes for a long time
+	$(py) tests/fuzz/long.py $(ARGS)
+
+sanitize: build $(stamps)/extra-test  ## run the engine under ASan and UBSan
+	PYRDV_SANITIZE=address,undefined $(py) setup.py --quiet build \
+	    --build-base build/sanitize --build-lib build/sanitize/lib
+	tests/sanitize/run.sh $(py) build/sanitize/lib $(ARGS)
+
+bench-peers: build  ## compare with mpi4py on MPICH and on Open MPI
+	$(py) benchmarks/peers/run.py $(ARGS)
+
+clean:  ## remove everything that was built, .venv included
+	rm -rf $(VENV) build dist docs/_build docs/_generated src/*.egg-info
+	find src -name '*.so' -delete
+	find . -name __pycache__ -prune -exec rm -rf {} +

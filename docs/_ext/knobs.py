@@ -1,0 +1,71 @@
+"""Sphinx directives that turn `pyrdv.config` into tables, so that a knob has one home.
+
+``pyrdv-knobs`` lists the settings for users, ``pyrdv-internal`` the variables that the launcher
+sets for its ranks.
+"""
+
+from docutils import nodes
+from docutils.parsers.rst import Directive
+from docutils.statemachine import StringList
+
+from pyrdv import config
+
+
+def knob_rows():
+    """Rows (variable, default, allowed values, meaning) of every knob."""
+    return [
+        (knob.variable, f"{knob.show(knob.default)} {knob.unit}".strip(), knob.allowed(), knob.help)
+        for knob in config.KNOBS
+    ]
+
+
+def internal_rows():
+    """Rows (variable, meaning) of what `pyrdv run` sets."""
+    return [tuple(row) for row in config.INTERNAL]
+
+
+class _Table(Directive):
+    heads = ()
+
+    def rows(self):
+        raise NotImplementedError
+
+    def run(self):
+        lines = [".. list-table::", "   :header-rows: 1", ""]
+        for row in [self.heads, *self.rows()]:
+            first, *others = row
+            lines.append(f"   * - ``{first}``" if row is not self.heads else f"   * - {first}")
+            lines += [f"     - {cell}" for cell in others]
+        node = nodes.container()
+        # The page may be Markdown; the table is reStructuredText, so it gets a parser of its own.
+        from docutils.parsers.rst import Parser
+        from docutils.utils import new_document
+
+        document = new_document("knobs", self.state.document.settings)
+        Parser().parse("\n".join(StringList(lines, "knobs")), document)
+        node += document.children
+        return [node]
+
+
+class Knobs(_Table):
+    """The settings of users."""
+
+    heads = ("Variable", "Default", "Values", "Meaning")
+
+    def rows(self):
+        return knob_rows()
+
+
+class Internal(_Table):
+    """The variables between the launcher and its ranks."""
+
+    heads = ("Variable", "Meaning")
+
+    def rows(self):
+        return internal_rows()
+
+
+def setup(app):
+    app.add_directive("pyrdv-knobs", Knobs)
+    app.add_directive("pyrdv-internal", Internal)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,23 @@
+"""What a user passes as a message, turned into an address and a size."""
+
+from typing import Any, TypeAlias
+
+from .datatypes import Datatype
+
+#: A buffer, or a list or tuple [buffer, count, displacement, type] in one of its shorter forms.
+Spec: TypeAlias = Any
+
+class BottomType(int): ...
+class InPlaceType(int): ...
+
+BOTTOM: BottomType
+IN_PLACE: InPlaceType
+
+class Export: ...
+class Message: ...
+
+def parse(
+    spec: Spec, *, writable: bool = False
+) -> tuple[int, int, int, Datatype, object]: ...
+def parse_views(spec: Spec, *, writable: bool = False) -> tuple[memoryview, Datatype]: ...
+def span_of(spec: Spec, *, writable: bool = False) -> tuple[int, int, int, int, object]: ...

@@ -1,0 +1,7 @@
+# cython: language_level=3
+"""Communicators as users see them."""
+from pyrdv.api.messages cimport ObjectMessages
+
+
+cdef class Comm(ObjectMessages):
+    cdef Comm inside                # the view for collective operations, made on first use

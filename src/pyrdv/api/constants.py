@@ -1,0 +1,19 @@
+"""Numbers with a meaning.  Programs compare them by name; the values are MPICH's."""
+
+PROC_NULL = -1
+ANY_SOURCE = -2
+ANY_TAG = -1
+ROOT = -3
+UNDEFINED = -32766
+TAG_UB = 2**31 - 1
+BSEND_OVERHEAD = 64
+
+IDENT = 0
+CONGRUENT = 1
+SIMILAR = 2
+UNEQUAL = 3
+
+THREAD_SINGLE = 0
+THREAD_FUNNELED = 1
+THREAD_SERIALIZED = 2
+THREAD_MULTIPLE = 3

@@ -1,0 +1,42 @@
+# cython: language_level=3
+"""What every communicator is: an engine, members, contexts."""
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+
+from pyrdv.api.group cimport Members
+from pyrdv.engine.engine cimport Engine
+
+
+cdef enum:
+    # Each communicator owns this many engine contexts, so that a wildcard of
+    # one kind of traffic never meets another kind (field case M07).
+    CONTEXT_P2P = 0
+    CONTEXT_COLLECTIVE = 1
+    CONTEXT_PARTS = 2           # large parts of objects, tagged by a cookie
+    CONTEXTS = 4
+
+cdef enum:
+    PROC_NULL_ = -1
+    ANY_SOURCE_ = -2
+    ANY_TAG_NUMBER = -1
+
+
+cdef class CommBase:
+    cdef readonly Engine engine
+    cdef readonly Members members
+    cdef uint32_t context           # first of its CONTEXTS
+    cdef readonly bint freed
+    cdef str label
+    cdef uint32_t cookie            # names the parts of the next object sent here
+    cdef object __weakref__
+    # Checks for arguments of calls; they raise and name the value.
+    cdef int ready(self) except -1
+    cdef int check_dest(self, long long rank) except -1
+    cdef int check_source(self, long long rank) except -1
+    cdef int check_tag(self, long long tag) except -1
+    cdef int check_match_tag(self, long long tag) except -1
+    # The exception for an operation that ended with op_error `error`.
+    cdef object failure(self, int error, int peer, int tag, uint64_t total, uint64_t room)
+    cdef str who(self, int peer)
+    cdef str why(self, int peer)
+    cdef inline int from_world(self, uint32_t world) noexcept nogil:
+        return self.members.from_world(world)

@@ -1,0 +1,3 @@
+"""Memory of objects that offer only the DLPack protocol (tensors of other libraries)."""
+
+class Tensor: ...

@@ -1,0 +1,112 @@
+# cython: language_level=3
+"""Messages that a matched probe took out of the queue."""
+cimport cython
+
+from pyrdv.api.buffers cimport acquire, span
+from pyrdv.api.core cimport CommBase
+from pyrdv.api.object_request cimport receive_head, receive_object
+from pyrdv.api.request cimport Request, withdraw
+from pyrdv.api.status cimport Status
+from pyrdv.engine.engine cimport adopt, engine_recv_matched
+from pyrdv.engine.state cimport message_t, op_t
+
+from pyrdv.api.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
+from pyrdv.errors import RequestError
+
+
+@cython.no_gc_clear
+cdef class Message:
+    """A message that a matched probe took out of the queue.
+
+    Only its holder can receive it, with `Recv`, `Irecv`, `recv` or `irecv`.
+    """
+
+    def __bool__(self):
+        return self.m != NULL or self.no_proc
+
+    def __eq__(self, other):
+        if not isinstance(other, Message):
+            return NotImplemented
+        return self is other or (not self and not other) \
+            or (self.no_proc and (<Message> other).no_proc)
+
+    def __hash__(self):
+        return id(self)
+
+    def __repr__(self):
+        if self.no_proc:
+            return "<Message: from PROC_NULL>"
+        if self.m == NULL:
+            return "<Message: null>"
+        return f"<Message: {self.nbytes} bytes from rank {self.source}, tag {self.tag}>"
+
+    def __dealloc__(self):
+        # The sender may be waiting: take the message and throw it away.
+        cdef op_t *op = NULL
+        if self.m != NULL and engine_recv_matched(self.comm.engine.c, self.m, NULL, 0, &op) == 0:
+            adopt(self.comm.engine, op, None)
+
+    cdef int take(self, message_t **m) except -1:
+        if self.m == NULL:
+            raise RequestError("this message was received already, or is MESSAGE_NULL; "
+                               "each Mprobe gives one message to receive")
+        self.comm.ready()
+        m[0] = self.m
+        self.m = NULL
+        return 0
+
+    def Irecv(self, buf):
+        """Start receiving it into `buf`; returns a `Request`."""
+        cdef message_t *m = NULL
+        cdef op_t *op = NULL
+        cdef span at
+        cdef Request request = Request.__new__(Request)
+        keeper = acquire(buf, True, &at)
+        if self.no_proc:
+            self.no_proc = False
+            request.start(self.comm, NULL, None, True)
+            request.source = PROC_NULL
+            return request
+        self.take(&m)
+        error = engine_recv_matched(self.comm.engine.c, m, at.address, at.nbytes, &op)
+        if error:
+            self.m = m
+            raise self.comm.failure(-error, self.source, self.tag, self.nbytes, at.nbytes)
+        request.start(self.comm, op, keeper, True)
+        return request
+
+    def Recv(self, buf, Status status=None):
+        """Receive it into `buf`; fills `status`."""
+        cdef Request request = self.Irecv(buf)
+        try:
+            request.block()
+        except BaseException:
+            withdraw(request)
+            raise
+        request.report(status)
+
+    def irecv(self):
+        """Start receiving the object in it; ``wait()`` of the request returns the object."""
+        cdef message_t *m = NULL
+        if self.no_proc:
+            self.no_proc = False
+            return receive_object(self.comm, NULL)
+        self.take(&m)
+        return receive_head(self.comm, m)
+
+    def recv(self, Status status=None):
+        """Receive the object in it and return it."""
+        return self.irecv().wait(status)
+
+    @classmethod
+    def Probe(cls, comm, source=ANY_SOURCE, tag=ANY_TAG, Status status=None):
+        """`Comm.Mprobe` of `comm`."""
+        return comm.Mprobe(source, tag, status)
+
+    @classmethod
+    def Iprobe(cls, comm, source=ANY_SOURCE, tag=ANY_TAG, Status status=None):
+        """`Comm.Improbe` of `comm`."""
+        return comm.Improbe(source, tag, status)
+
+    probe = Probe
+    iprobe = Iprobe

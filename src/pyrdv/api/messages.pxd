@@ -1,0 +1,10 @@
+# cython: language_level=3
+"""Messages of Python objects."""
+from pyrdv.api.probe cimport ProbedMessages
+from pyrdv.api.request cimport Request
+
+
+cdef class ObjectMessages(ProbedMessages):
+    cdef Request post_object(self, object obj, long long dest, long long tag, bint sync)
+    cdef Request post_on(self, Request request, object buf, long long dest, long long tag,
+                         bint sync, int context)

@@ -1,0 +1,138 @@
+# cython: language_level=3
+"""Messages of Python objects: the lower-case methods.  See object_request.pyx."""
+from libc.stdint cimport int32_t
+
+from pyrdv.api cimport objects as c_objects
+from pyrdv.api.buffers cimport acquire, span
+from pyrdv.api.core cimport ANY_SOURCE_, ANY_TAG_NUMBER, CONTEXT_PARTS, PROC_NULL_
+from pyrdv.api.object_request cimport ObjectSend, receive_object
+from pyrdv.api.request cimport Request
+from pyrdv.api.status cimport Status
+from pyrdv.engine.engine cimport engine_recv, engine_send
+from pyrdv.engine.state cimport ANY_PEER, OP_MATCH, op_t
+
+from pyrdv.api import objects
+
+
+cdef class ObjectMessages(ProbedMessages):
+    """Messages of any Python objects that can be pickled."""
+
+    cdef Request post_object(self, object obj, long long dest, long long tag, bint sync):
+        cdef ObjectSend request
+        self.check_dest(dest)
+        self.check_tag(tag)
+        head, parts = c_objects.dumps(obj)
+        if dest == PROC_NULL_ or not parts:
+            return self.post_send(head, dest, tag, sync)
+        self.cookie = (self.cookie + 1) & 0x7FFFFFFF
+        c_objects.set_cookie(head, self.cookie)
+        request = ObjectSend.__new__(ObjectSend)
+        request.others = []
+        first = self.post_on(request, head, dest, tag, sync, 0)
+        for part in parts:
+            request.others.append(self.post_on(Request.__new__(Request), part, dest, self.cookie,
+                                               False, CONTEXT_PARTS))
+        return first
+
+    cdef Request post_on(self, Request request, object buf, long long dest, long long tag,
+                         bint sync, int context):
+        cdef span at
+        cdef op_t *op = NULL
+        keeper = acquire(buf, False, &at)
+        cdef int result = engine_send(self.engine.c, self.members.to_world(<int> dest),
+                                      self.context + context, <int32_t> tag, at.address,
+                                      at.nbytes, sync, &op)
+        if result < 0:
+            raise self.failure(-result, <int> dest, <int> tag, at.nbytes, at.nbytes)
+        request.start(self, op, keeper, False)
+        return request
+
+    def isend(self, obj, long long dest, long long tag=0):
+        """Start sending an object.
+
+        Parameters
+        ----------
+        obj : object
+            Anything that pickles.  Large buffers inside it (arrays) are not
+            copied and must not change until the request is complete.
+        dest : int
+            Rank in this communicator, or `PROC_NULL`.
+        tag : int
+            0 … `TAG_UB`.
+
+        Returns
+        -------
+        Request
+        """
+        return self.post_object(obj, dest, tag, False)
+
+    def issend(self, obj, long long dest, long long tag=0):
+        """`isend` whose request completes only once the receive has started."""
+        return self.post_object(obj, dest, tag, True)
+
+    def ibsend(self, obj, long long dest, long long tag=0):
+        """`isend` of a copy: `obj` may be changed at once."""
+        self.check_dest(dest)
+        self.check_tag(tag)
+        return self.Ibsend(objects.pickle.dumps(obj), dest, tag)
+
+    def send(self, obj, long long dest, long long tag=0):
+        """Send an object; returns when it may be changed again."""
+        self.finish_send(self.post_object(obj, dest, tag, False), dest, tag)
+
+    def ssend(self, obj, long long dest, long long tag=0):
+        """Send an object; returns once its receive has started."""
+        self.finish_send(self.post_object(obj, dest, tag, True), dest, tag)
+
+    def bsend(self, obj, long long dest, long long tag=0):
+        """Send a copy of an object; returns at once."""
+        self.ibsend(obj, dest, tag)
+
+    def irecv(self, buf=None, long long source=ANY_SOURCE_, long long tag=ANY_TAG_NUMBER):
+        """Start receiving an object; ``wait()`` of the request returns it.
+
+        `buf` is there for mpi4py's sake and not needed: sizes are never guessed.
+        """
+        cdef op_t *op = NULL
+        self.check_source(source)
+        self.check_match_tag(tag)
+        if source == PROC_NULL_:
+            return receive_object(self, NULL)
+        error = engine_recv(self.engine.c, OP_MATCH,
+                            ANY_PEER if source < 0 else self.members.to_world(<int> source),
+                            self.context, <int32_t> tag, NULL, 0, &op)
+        if error:
+            raise self.failure(-error, <int> source, <int> tag, 0, 0)
+        return receive_object(self, op)
+
+    def recv(self, buf=None, long long source=ANY_SOURCE_, long long tag=ANY_TAG_NUMBER,
+             Status status=None):
+        """Receive an object and return it.
+
+        Parameters
+        ----------
+        buf : buffer, optional
+            There for mpi4py's sake; not needed.
+        source, tag : int
+            As for `Irecv`.
+        status : Status, optional
+            Filled with source, tag and the size of the head.
+        """
+        cdef Request request = self.irecv(buf, source, tag)
+        try:
+            request.block()
+        except BaseException:
+            request.Cancel()
+            raise
+        request.report(status)
+        return request.result()
+
+    def sendrecv(self, sendobj, long long dest, long long sendtag=0, recvbuf=None,
+                 long long source=ANY_SOURCE_, long long recvtag=ANY_TAG_NUMBER,
+                 Status status=None):
+        """Send one object and receive another; returns it."""
+        cdef Request send = self.isend(sendobj, dest, sendtag)
+        obj = self.recv(recvbuf, source, recvtag, status)
+        send.block()
+        send.report(None)
+        return obj

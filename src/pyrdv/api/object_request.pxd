@@ -1,0 +1,33 @@
+# cython: language_level=3
+"""Requests of objects: heads and parts on their way."""
+from libc.stdint cimport uint64_t
+
+from pyrdv.api.core cimport CommBase
+from pyrdv.api.request cimport Request
+from pyrdv.engine.state cimport message_t, op_t
+
+
+cdef class ObjectSend(Request):
+    """A head and its parts on their way; complete when all are."""
+    cdef list others
+
+
+cdef class ObjectRecv(Request):
+    """A receive of unknown size: match, then head, then parts, then the object."""
+    cdef int stage
+    cdef object head
+    cdef list buffers
+    cdef list kinds
+    cdef list parts                 # requests
+    cdef object value
+    # Take the next step that needs no waiting; True when the object is here.
+    cdef bint advance(self) except -1
+    cdef int take(self, message_t *m) except -1
+    cdef int open_head(self) except -1
+    cdef int add_part(self, uint64_t size, int kind, uint64_t cookie) except -1
+
+
+# A receive whose match is operation `op` (OP_MATCH); NULL: from PROC_NULL.
+cdef ObjectRecv receive_object(CommBase comm, op_t *op)
+# Receive the object of matched message `m`, which is used up.
+cdef ObjectRecv receive_head(CommBase comm, message_t *m)

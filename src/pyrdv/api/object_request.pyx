@@ -1,0 +1,168 @@
+# cython: language_level=3
+"""Requests of objects: heads and parts on their way.
+
+An object is one message (its *head*: the pickle), so matching, order, probes
+and wildcards are those of any message.  Large buffers inside it travel beside
+it as *parts*, uncopied, in a context of their own and under a cookie that the
+head carries: they can never meet another receive (field cases M08, M16).
+The receiver learns the size when it has matched the head; no size is guessed.
+"""
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+
+from pyrdv.api cimport objects
+from pyrdv.api.core cimport CONTEXT_PARTS, PROC_NULL_, CommBase
+from pyrdv.api.request cimport Request
+from pyrdv.engine.engine cimport adopt, engine_cancel, engine_recv, engine_recv_matched
+from pyrdv.engine.state cimport OP_COMPLETE, OP_RECV, message_t, op_t
+from pyrdv.progress.polling cimport wait
+
+
+cdef enum:
+    STAGE_MATCH = 0             # waiting for a message
+    STAGE_HEAD = 1              # its head is being received
+    STAGE_PARTS = 2             # its parts are
+    STAGE_DONE = 3
+
+
+@cython.no_gc_clear
+cdef class ObjectSend(Request):
+    """A head and its parts on their way; complete when all are."""
+
+    cdef bint poll(self) except -1:
+        cdef Request part
+        if not Request.poll(self):
+            return False
+        for part in self.others:
+            if not part.poll():
+                return False
+            self.error = self.error or part.error
+        return True
+
+    cdef int block(self) except -1:
+        cdef Request part
+        Request.block(self)
+        for part in self.others:
+            part.block()
+            self.error = self.error or part.error
+        return 0
+
+
+@cython.no_gc_clear
+cdef class ObjectRecv(Request):
+    """A receive of unknown size: match, then head, then parts, then the object."""
+
+    def __dealloc__(self):
+        # Nobody can get the object any more: withdraw the receive, or take
+        # the message and throw it away, for its sender may be waiting.
+        cdef op_t *op = NULL
+        if self.stage != STAGE_MATCH or self.op == NULL \
+                or self.op.generation != self.generation:
+            return
+        engine_cancel(self.comm.engine.c, self.op)
+        if self.op.state == OP_COMPLETE and self.op.error == 0 and engine_recv_matched(
+                self.comm.engine.c, self.op.message, NULL, 0, &op) == 0:
+            adopt(self.comm.engine, op, None)
+
+    cdef int take(self, message_t *m) except -1:
+        """Receive the head of matched message `m`."""
+        cdef op_t *op = NULL
+        head = PyBytes_FromStringAndSize(NULL, m.length)
+        if engine_recv_matched(self.comm.engine.c, m, PyBytes_AS_STRING(head), m.length, &op):
+            raise self.comm.failure(4, self.comm.from_world(m.peer), m.tag, m.length, m.length)
+        self.head = head
+        self.stage = STAGE_HEAD
+        self.start(self.comm, op, head, True)
+        return 0
+
+    cdef int open_head(self) except -1:
+        """The head is here: start on its parts, or make the object."""
+        if self.error or not objects.framed(PyBytes_AS_STRING(self.head), len(self.head)):
+            self.stage = STAGE_DONE
+            return 0
+        self.stage = STAGE_PARTS
+        pickled, cookie, sizes, self.kinds = objects.parse_head(self.head)
+        self.head = pickled
+        self.buffers = []
+        self.parts = []
+        for size, kind in zip(sizes, self.kinds, strict=True):
+            self.add_part(size, kind, cookie)
+        return 0
+
+    cdef int add_part(self, uint64_t size, int kind, uint64_t cookie) except -1:
+        cdef char *address = NULL
+        cdef op_t *op = NULL
+        cdef Request part = Request.__new__(Request)
+        room = objects.allocate(size, kind, &address)
+        if engine_recv(self.comm.engine.c, OP_RECV, self.comm.members.to_world(self.source),
+                       self.comm.context + CONTEXT_PARTS, <int32_t> (cookie & 0x7FFFFFFF),
+                       address, size, &op):
+            raise self.comm.failure(4, self.source, self.tag, size, size)
+        part.start(self.comm, op, room, True)
+        self.buffers.append(room)
+        self.parts.append(part)
+        return 0
+
+    cdef bint advance(self) except -1:
+        cdef Request part
+        # A match takes the request to STAGE_HEAD (settle); still here: it failed.
+        if self.stage == STAGE_MATCH and Request.poll(self) and self.stage == STAGE_MATCH:
+            self.stage = STAGE_DONE
+        if self.stage == STAGE_HEAD and Request.poll(self):
+            self.open_head()
+        if self.stage == STAGE_PARTS:
+            for part in self.parts:
+                if not part.poll():
+                    return False
+                self.error = self.error or part.error
+            self.stage = STAGE_DONE
+        return self.stage == STAGE_DONE
+
+    cdef int settle(self) except -1:
+        """A matched probe hands its message on; everything else is as usual."""
+        cdef message_t *m = NULL
+        if self.stage == STAGE_MATCH and self.op != NULL \
+                and self.op.generation == self.generation and self.op.error == 0:
+            m = self.op.message
+        Request.settle(self)
+        if m != NULL:
+            self.take(m)
+        return 0
+
+    cdef bint poll(self) except -1:
+        return self.advance()
+
+    cdef int block(self) except -1:
+        cdef Request part
+        while not self.advance():
+            if self.op != NULL:
+                wait(self.comm.engine, self.op, self.generation)
+            elif self.stage == STAGE_PARTS:
+                for part in self.parts:
+                    part.block()
+        return 0
+
+    cdef object result(self):
+        head, buffers = self.head, self.buffers
+        self.head = self.buffers = self.parts = None
+        if head is None or self.error:
+            return None
+        return objects.loads(head, buffers or [])
+
+
+cdef ObjectRecv receive_object(CommBase comm, op_t *op):
+    cdef ObjectRecv request = ObjectRecv.__new__(ObjectRecv)
+    request.start(comm, op, None, True)
+    if op == NULL:
+        request.source = PROC_NULL_
+        request.stage = STAGE_DONE
+    return request
+
+
+cdef ObjectRecv receive_head(CommBase comm, message_t *m):
+    cdef ObjectRecv request = ObjectRecv.__new__(ObjectRecv)
+    request.comm = comm
+    request.receives = True
+    request.take(m)
+    return request

@@ -1,0 +1,245 @@
+# cython: language_level=3
+"""Point-to-point messages of buffers: the capitalized methods."""
+from libc.stdint cimport int32_t
+
+from pyrdv.api.buffers cimport acquire, span
+from pyrdv.api.core cimport ANY_SOURCE_, ANY_TAG_NUMBER, PROC_NULL_, CommBase
+from pyrdv.api.message cimport Message
+from pyrdv.api.request cimport Request, withdraw
+from pyrdv.api.status cimport Status
+from pyrdv.engine.engine cimport (
+    engine_cancel, engine_probe, engine_recv, engine_send, envelope_t)
+from pyrdv.engine.state cimport ANY_PEER, OP_RECV, message_t, op_t
+
+from threading import active_count
+
+from pyrdv.errors import DeadlockError, InvalidBufferError
+
+
+cdef class BufferMessages(CommBase):
+    """Messages of NumPy arrays and other buffers.
+
+    A buffer is given as ``buf``, ``[buf, type]``, ``[buf, count]`` or
+    ``[buf, count, type]``; see `pyrdv.api.buffers`.
+    """
+
+    cdef Request post_send(self, object buf, long long dest, long long tag, bint sync):
+        cdef span at
+        cdef op_t *op = NULL
+        cdef int result
+        cdef Request request
+        self.check_dest(dest)
+        self.check_tag(tag)
+        keeper = acquire(buf, False, &at)
+        request = Request.__new__(Request)
+        if dest == PROC_NULL_:
+            request.start(self, NULL, None, False)
+            return request
+        result = engine_send(self.engine.c, self.members.to_world(<int> dest), self.context,
+                             <int32_t> tag, at.address, at.nbytes, sync, &op)
+        if result < 0:
+            raise self.failure(-result, <int> dest, <int> tag, at.nbytes, at.nbytes)
+        request.start(self, op, keeper, False)
+        return request
+
+    def Isend(self, buf, long long dest, long long tag=0):
+        """Start sending `buf` to `dest`.
+
+        Parameters
+        ----------
+        buf : buffer specification
+            Must not change until the request is complete.
+        dest : int
+            Rank in this communicator, or `PROC_NULL`.
+        tag : int
+            0 … `TAG_UB`.
+
+        Returns
+        -------
+        Request
+
+        Raises
+        ------
+        RankError, TagError, InvalidBufferError, CountError, DatatypeError
+            An argument is wrong; nothing was sent.
+        PeerLostError
+            The destination is gone.
+        """
+        return self.post_send(buf, dest, tag, False)
+
+    def Issend(self, buf, long long dest, long long tag=0):
+        """`Isend` whose request completes only once the receive was matched."""
+        return self.post_send(buf, dest, tag, True)
+
+    def Irsend(self, buf, long long dest, long long tag=0):
+        """`Isend`, with the promise that the receive is posted (not needed here)."""
+        return self.post_send(buf, dest, tag, False)
+
+    def Send(self, buf, long long dest, long long tag=0):
+        """Send `buf` to `dest`; returns when the buffer may be changed again.
+
+        Small messages are handed over at once; a large one waits for its
+        receive.  Arguments and errors are those of `Isend`.
+        """
+        cdef span at
+        cdef op_t *op = NULL
+        cdef int result
+        cdef Request request
+        self.check_dest(dest)
+        self.check_tag(tag)
+        keeper = acquire(buf, False, &at)
+        if dest == PROC_NULL_:
+            return
+        result = engine_send(self.engine.c, self.members.to_world(<int> dest), self.context,
+                             <int32_t> tag, at.address, at.nbytes, False, &op)
+        if result == 0:
+            return
+        if result < 0:
+            raise self.failure(-result, <int> dest, <int> tag, at.nbytes, at.nbytes)
+        request = Request.__new__(Request)
+        request.start(self, op, keeper, False)
+        self.finish_send(request, dest, tag)
+
+    cdef int finish_send(self, Request request, long long dest, long long tag) except -1:
+        """Wait for a send.  Interrupted, the request is dropped: the engine keeps the buffer
+        until the message has left."""
+        if dest >= 0 and self.members.to_world(<int> dest) == self.engine.c.rank \
+                and not request.poll() and active_count() == 1:
+            engine_cancel(self.engine.c, request.op)
+            raise DeadlockError(
+                f"rank {dest} sends {request.op.length} bytes with tag {tag} to itself and waits "
+                "for a receive that no other thread can post; post it first with Irecv, or use "
+                "Isend or Sendrecv", rank=dest, tag=tag)
+        request.block()
+        request.report(None)
+        return 0
+
+    def Ssend(self, buf, long long dest, long long tag=0):
+        """Send `buf`; returns once the receive was matched and the buffer is free."""
+        self.finish_send(self.post_send(buf, dest, tag, True), dest, tag)
+
+    def Rsend(self, buf, long long dest, long long tag=0):
+        """`Send`, with the promise that the receive is posted (not needed here)."""
+        self.Send(buf, dest, tag)
+
+    def Irecv(self, buf, long long source=ANY_SOURCE_, long long tag=ANY_TAG_NUMBER):
+        """Start receiving into `buf`.
+
+        Parameters
+        ----------
+        buf : buffer specification
+            Writable; at least as large as the message.
+        source : int
+            Rank, `ANY_SOURCE` or `PROC_NULL`.
+        tag : int
+            Tag or `ANY_TAG`.
+
+        Returns
+        -------
+        Request
+        """
+        cdef span at
+        cdef op_t *op = NULL
+        cdef int error
+        cdef Request request
+        self.check_source(source)
+        self.check_match_tag(tag)
+        keeper = acquire(buf, True, &at)
+        request = Request.__new__(Request)
+        if source == PROC_NULL_:
+            request.start(self, NULL, None, True)
+            request.source = PROC_NULL_
+            return request
+        error = engine_recv(self.engine.c, OP_RECV,
+                            ANY_PEER if source < 0 else self.members.to_world(<int> source),
+                            self.context, <int32_t> tag, at.address, at.nbytes, &op)
+        if error:
+            raise self.failure(-error, <int> source, <int> tag, 0, at.nbytes)
+        request.start(self, op, keeper, True)
+        return request
+
+    def Recv(self, buf, long long source=ANY_SOURCE_, long long tag=ANY_TAG_NUMBER,
+             Status status=None):
+        """Receive into `buf`; returns when the data is there.
+
+        Parameters
+        ----------
+        buf : buffer specification
+        source, tag : int
+            As for `Irecv`.
+        status : Status, optional
+            Filled with source, tag and size.
+
+        Raises
+        ------
+        TruncationError
+            The message is longer than `buf`.
+        PeerLostError
+            The source is gone.
+        KeyboardInterrupt or what a signal handler raises
+            The receive is withdrawn; if its message was matched already, the
+            data has landed in `buf`.
+        """
+        cdef Request request = self.Irecv(buf, source, tag)
+        try:
+            request.block()
+        except BaseException:
+            withdraw(request)
+            raise
+        request.report(status)
+
+    def Sendrecv(self, sendbuf, long long dest, long long sendtag=0, recvbuf=None,
+                 long long source=ANY_SOURCE_, long long recvtag=ANY_TAG_NUMBER,
+                 Status status=None):
+        """Send and receive at once, without deadlock; buffers must not overlap."""
+        cdef span out
+        cdef span room
+        acquire(sendbuf, False, &out)
+        acquire(recvbuf, True, &room)
+        if out.address < room.address + room.nbytes and room.address < out.address + out.nbytes:
+            raise InvalidBufferError(
+                f"send buffer ({out.nbytes} bytes) and receive buffer ({room.nbytes} bytes) of "
+                "Sendrecv overlap; use Sendrecv_replace, or separate memory")
+        cdef Request receive = self.Irecv(recvbuf, source, recvtag)
+        try:
+            self.Send(sendbuf, dest, sendtag)
+            receive.block()
+        except BaseException:
+            withdraw(receive)
+            raise
+        receive.report(status)
+
+    def Sendrecv_replace(self, buf, long long dest, long long sendtag=0,
+                         long long source=ANY_SOURCE_, long long recvtag=ANY_TAG_NUMBER,
+                         Status status=None):
+        """Send `buf` and receive another message into it."""
+        cdef span at
+        keeper = acquire(buf, True, &at)
+        copy = (<char *> at.address)[:at.nbytes]
+        cdef Request send = self.post_send(copy, dest, sendtag, False)
+        self.Recv(buf, source, recvtag, status)
+        send.block()
+        send.report(None)
+
+    # --- probes
+
+    cdef Message matched(self, message_t *m):
+        cdef Message message = Message.__new__(Message)
+        message.comm = self
+        message.m = m
+        message.no_proc = m == NULL
+        if m != NULL:
+            message.source = self.from_world(m.peer)
+            message.tag = m.tag
+            message.nbytes = m.length
+        return message
+
+    cdef bint look(self, long long source, long long tag, Status status, message_t **taken):
+        cdef envelope_t envelope
+        if not engine_probe(self.engine.c,
+                            ANY_PEER if source < 0 else self.members.to_world(<int> source),
+                            self.context, <int32_t> tag, &envelope, taken):
+            return False
+        if status is not None:
+            status.set(self.from_world(envelope.source), envelope.tag, envelope.length, 0)
+        return True

@@ -1,0 +1,119 @@
+# cython: language_level=3
+"""Probes, and buffered sends."""
+from pyrdv.api.core cimport ANY_SOURCE_, ANY_TAG_NUMBER, PROC_NULL_
+from pyrdv.api.buffers cimport acquire, span
+from pyrdv.api.p2p cimport BufferMessages
+from pyrdv.api.request cimport Request
+from pyrdv.api.status cimport Status
+from pyrdv.engine.state cimport message_t
+from pyrdv.progress.polling cimport patience_reset, patience_t, wait_turn
+
+from pyrdv.api import buffered
+from pyrdv.errors import PeerLostError
+
+
+cdef class ProbedMessages(BufferMessages):
+    """Looking for messages without receiving them."""
+
+    cdef bint no_process(self, long long source, long long tag, Status status) except -1:
+        """Check the arguments; whether `source` is PROC_NULL, with `status` filled."""
+        self.check_source(source)
+        self.check_match_tag(tag)
+        if source != PROC_NULL_:
+            return False
+        if status is not None:
+            status.set(PROC_NULL_, ANY_TAG_NUMBER, 0, 0)
+        return True
+
+    cdef int wait_for(self, long long source, long long tag, Status status,
+                      message_t **taken) except -1:
+        cdef patience_t patience
+        patience_reset(&patience)
+        while True:
+            patience.epoch = self.engine.c.epoch
+            if self.look(source, tag, status, taken):
+                return 0
+            self.expect(source)
+            wait_turn(self.engine, &patience)
+
+    cdef int expect(self, long long source) except -1:
+        """Raise if nothing can come from `source` any more."""
+        if source >= 0:
+            if self.engine.c.peers[self.members.to_world(<int> source)].state in (2, 3):
+                raise self.failure(2, <int> source, 0, 0, 0)
+        elif self.engine.c.size > 1 and self.engine.c.peers_left == 0 and self.members.size > 1:
+            raise PeerLostError("a probe for any source can never succeed: all other ranks "
+                                "have finished", peer=ANY_SOURCE_, reason="finished")
+        return 0
+
+    def Iprobe(self, long long source=ANY_SOURCE_, long long tag=ANY_TAG_NUMBER,
+               Status status=None):
+        """Whether a message has arrived; makes progress, does not wait.
+
+        Its size in `status` is final.  Arguments are those of `Irecv`.
+        """
+        if self.no_process(source, tag, status):
+            return True
+        return self.look(source, tag, status, NULL)
+
+    def Probe(self, long long source=ANY_SOURCE_, long long tag=ANY_TAG_NUMBER,
+              Status status=None):
+        """Wait until a message has arrived; returns True."""
+        if not self.no_process(source, tag, status):
+            self.wait_for(source, tag, status, NULL)
+        return True
+
+    def Improbe(self, long long source=ANY_SOURCE_, long long tag=ANY_TAG_NUMBER,
+                Status status=None):
+        """Take a message out of the queue if one has arrived; a `Message`, or None."""
+        cdef message_t *m = NULL
+        if self.no_process(source, tag, status):
+            return self.matched(NULL)
+        return self.matched(m) if self.look(source, tag, status, &m) else None
+
+    def Mprobe(self, long long source=ANY_SOURCE_, long long tag=ANY_TAG_NUMBER,
+               Status status=None):
+        """Wait for a message and take it out of the queue; returns a `Message`.
+
+        Only the holder of the `Message` can receive it, so threads do not
+        take each other's messages.
+        """
+        cdef message_t *m = NULL
+        if self.no_process(source, tag, status):
+            return self.matched(NULL)
+        self.wait_for(source, tag, status, &m)
+        return self.matched(m)
+
+    # Lower-case names look for objects in the same queues.
+    iprobe = Iprobe
+    probe = Probe
+    improbe = Improbe
+    mprobe = Mprobe
+
+    # --- buffered sends
+
+    def Ibsend(self, buf, long long dest, long long tag=0):
+        """Start a send from a copy of `buf`, which may be changed at once.
+
+        The copy counts against the buffer of `Attach_buffer`, if there is one.
+
+        Raises
+        ------
+        InvalidBufferError
+            The attached buffer has no room for it.
+        """
+        cdef span at
+        cdef Request done
+        self.check_dest(dest)
+        self.check_tag(tag)
+        acquire(buf, False, &at)
+        buffered.reserve(self.engine, at.nbytes)
+        cdef Request request = self.post_send((<char *> at.address)[:at.nbytes], dest, tag, False)
+        buffered.note(self.engine, request, at.nbytes)
+        done = Request.__new__(Request)
+        done.start(self, NULL, None, False)
+        return done
+
+    def Bsend(self, buf, long long dest, long long tag=0):
+        """Send a copy of `buf`; returns at once."""
+        self.Ibsend(buf, dest, tag)

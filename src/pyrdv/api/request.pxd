@@ -1,0 +1,36 @@
+# cython: language_level=3
+"""Requests: one operation, and whatever keeps its buffer alive (R3)."""
+from libc.stdint cimport uint32_t, uint64_t
+
+from pyrdv.api.core cimport CommBase
+from pyrdv.api.status cimport Status
+from pyrdv.engine.state cimport op_t
+
+
+cdef class Request:
+    cdef CommBase comm              # None: the null request
+    cdef op_t *op                   # NULL: complete, results below
+    cdef uint32_t generation
+    cdef object keeper              # keeps the buffer alive while op is under way
+    cdef bint active                # not yet reported to the user
+    cdef bint receives
+    cdef int source                 # results, in ranks of the communicator
+    cdef int tag
+    cdef int error                  # op_error
+    cdef uint64_t total
+    cdef uint64_t room
+    # Adopt a freshly posted operation, or (NULL) note an immediate completion.
+    cdef void start(self, CommBase comm, op_t *op, object keeper, bint receives) noexcept
+    # Copy the results of a complete operation and release it.
+    cdef int settle(self) except -1
+    # One look, one turn: complete?
+    cdef bint poll(self) except -1
+    # Wait until complete.  An exception of a signal handler leaves it as it was.
+    cdef int block(self) except -1
+    # Complete: fill `status`, become null, raise what went wrong.
+    cdef int report(self, Status status) except -1
+    # What lower-case wait() returns, after report.
+    cdef object result(self)
+
+# A blocking receive was interrupted: withdraw it, or let its data land first.
+cdef int withdraw(Request request) except -1

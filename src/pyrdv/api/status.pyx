@@ -1,0 +1,130 @@
+# cython: language_level=3
+"""What is known of a message that was received or probed."""
+from libc.stdint cimport uint64_t
+
+from pyrdv.api.datatypes cimport Datatype
+from pyrdv.api.datatypes import BYTE
+from pyrdv.api.constants import ANY_SOURCE, ANY_TAG, UNDEFINED
+
+
+cdef class Status:
+    """Source, tag and size of a message.
+
+    Parameters
+    ----------
+    status : Status, optional
+        Another one to copy.
+    """
+
+    def __cinit__(self, Status status=None):
+        if status is None:
+            self.source = ANY_SOURCE
+            self.tag = ANY_TAG
+        else:
+            self.set(status.source, status.tag, status.nbytes, status.error)
+            self.was_cancelled = status.was_cancelled
+
+    cdef void set(self, int source, int tag, uint64_t nbytes, int error) noexcept:
+        self.source = source
+        self.tag = tag
+        self.nbytes = nbytes
+        self.error = error
+        self.was_cancelled = False
+
+    def __eq__(self, other):
+        if not isinstance(other, Status):
+            return NotImplemented
+        return self.__reduce__() == other.__reduce__()
+
+    def __reduce__(self):
+        return _rebuild, (self.source, self.tag, self.nbytes, self.error, self.was_cancelled)
+
+    def __repr__(self):
+        return (f"Status(source={self.source}, tag={self.tag}, nbytes={self.nbytes}, "
+                f"error={self.error}, cancelled={self.was_cancelled})")
+
+    def Get_source(self):
+        """Rank of the sender in the communicator."""
+        return self.source
+
+    def Set_source(self, int source):
+        """Overwrite the source."""
+        self.source = source
+
+    def Get_tag(self):
+        """Tag of the message."""
+        return self.tag
+
+    def Set_tag(self, int tag):
+        """Overwrite the tag."""
+        self.tag = tag
+
+    def Get_error(self):
+        """MPI error class of the operation."""
+        return self.error
+
+    def Set_error(self, int error):
+        """Overwrite the error class."""
+        self.error = error
+
+    def Get_count(self, Datatype datatype=None):
+        """Number of elements in the message.
+
+        Parameters
+        ----------
+        datatype : Datatype, optional
+            Type of the elements; bytes when not given.
+
+        Returns
+        -------
+        int
+            `UNDEFINED` if the message does not hold whole elements.
+        """
+        cdef uint64_t size = 1 if datatype is None else datatype.size
+        if size == 0:
+            return 0 if self.nbytes == 0 else UNDEFINED
+        return self.nbytes // size if self.nbytes % size == 0 else UNDEFINED
+
+    def Get_elements(self, Datatype datatype):
+        """The same as `Get_count`: all datatypes are basic."""
+        return self.Get_count(datatype)
+
+    def Set_elements(self, Datatype datatype, count):
+        """Overwrite the size of the message: `count` elements of `datatype`."""
+        self.nbytes = datatype.size * <uint64_t> count
+
+    def Is_cancelled(self):
+        """Whether the operation was cancelled."""
+        return self.was_cancelled
+
+    def Set_cancelled(self, bint flag):
+        """Overwrite the mark of cancellation."""
+        self.was_cancelled = flag
+
+    @property
+    def count(self):
+        """Size of the message in bytes."""
+        return self.nbytes
+
+    @count.setter
+    def count(self, value):
+        self.Set_elements(BYTE, value)
+
+    @property
+    def cancelled(self):
+        """Whether the operation was cancelled."""
+        return self.was_cancelled
+
+    @cancelled.setter
+    def cancelled(self, bint flag):
+        self.was_cancelled = flag
+
+
+def _rebuild(source, tag, nbytes, error, cancelled):
+    status = Status()
+    status.source = source
+    status.tag = tag
+    status.error = error
+    status.count = nbytes
+    status.cancelled = cancelled
+    return status

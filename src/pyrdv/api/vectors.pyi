@@ -1,0 +1,10 @@
+"""Messages of one block per rank, as the vector collectives take them."""
+
+from .buffers import Spec
+from .datatypes import Datatype
+
+class VectorMessage: ...
+
+def parse_vector(
+    spec: Spec, blocks: int, *, writable: bool = False
+) -> tuple[int, int, list[int], list[int], Datatype, object]: ...

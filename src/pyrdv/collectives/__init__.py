@@ -1,0 +1,1 @@
+"""Collective operations, built on point-to-point messages."""

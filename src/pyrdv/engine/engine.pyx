@@ -1,0 +1,634 @@
+# cython: language_level=3
+"""An engine is an object (R2): messages of one rank over one or more fabrics."""
+from cpython.mem cimport PyMem_Calloc, PyMem_Free
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.string cimport memset
+from posix.unistd cimport close, getpid, read, write
+
+from pyrdv.engine.matching cimport (
+    index_free, index_init, posted_add, posted_remove, posted_reserve, unexpected_find,
+    unexpected_remove)
+from pyrdv.engine.op cimport (
+    message_release, op_complete, op_new, op_register, op_release, pools_free, pools_reserve)
+from pyrdv.engine.peer cimport eager_cost, peer_connect, queue_append, queue_remove
+from pyrdv.engine.protocols.eager cimport eager_deliver, eager_post
+from pyrdv.engine.protocols.finish cimport finish_post
+from pyrdv.engine.protocols.loopback cimport loop_deliver, loop_send
+from pyrdv.engine.protocols.rendezvous_get cimport get_deliver
+from pyrdv.engine.protocols.select cimport PROTOCOL_EAGER, choose, eager_limit
+from pyrdv.engine.state cimport (
+    ANY_PEER, FABRICS_MAX, MESSAGE_EAGER, MESSAGE_RTS, OP_CANCELLED, OP_COMPLETE, OP_MATCH,
+    OP_NO_MEMORY, OP_PEER_LOST, OP_POSTED, OP_QUEUED, OP_READING, OP_READY, OP_RECV, OP_SEND, OP_SYNC, OP_WAITING, PEER_CLOSED,
+    PEER_LOST, PEER_NEW, PEER_SELF, PEER_UP, OPS_PER_SLAB, UNIT, engine_t, message_t, op_t, peer_t)
+from pyrdv.engine.step cimport announce, maintain, turn
+from pyrdv.fabrics.contract cimport (
+    ACCESS_LOCAL, ACCESS_REMOTE_READ, EVENT_CLOSED, EVENT_LOST, FABRIC_AGAIN, FABRIC_OK, Fabric)
+
+
+from weakref import WeakKeyDictionary
+
+
+cdef extern from "<sys/epoll.h>" nogil:
+    ctypedef union epoll_data_t:
+        uint64_t u64
+    struct epoll_event:
+        uint32_t events
+        epoll_data_t data
+    int EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLLIN
+    int epoll_create1(int flags)
+    int epoll_ctl(int epfd, int op, int fd, epoll_event *event)
+
+cdef extern from "<sys/eventfd.h>" nogil:
+    int EFD_CLOEXEC, EFD_NONBLOCK
+    int eventfd(unsigned int initial, int flags)
+
+
+cdef enum:
+    ALLOWANCE_LEAST = 1 << 16   # bytes of eager credit per peer, whatever their number
+    ALLOWANCE_MOST = 1 << 30
+
+
+cdef inline void wake_sleepers(engine_t *e, uint32_t epoch) noexcept nogil:
+    """locked.  Other threads sleep and may now have something to see."""
+    cdef uint64_t one = 1
+    if e.sleepers and e.epoch != epoch:
+        write(e.local_fd, &one, sizeof(one))
+
+
+cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, void *data,
+                     uint64_t length, bint sync, op_t **out) noexcept nogil:
+    cdef peer_t *p = &e.peers[peer]
+    cdef op_t *op
+    cdef int status
+    if p.state == PEER_SELF:
+        return loop_send(e, context, tag, data, length, sync, out)
+    if p.finished or p.state != PEER_UP and peer_connect(e, p) != 0:
+        return -OP_PEER_LOST
+    # The short way: nothing waits before it, so it may be announced at once (P3).
+    if p.state == PEER_UP and p.queue_head == NULL and not sync \
+            and choose(e, p, length) == PROTOCOL_EAGER:
+        status = eager_post(e, p, context, tag, data, length, 0)
+        if status == FABRIC_OK:
+            return 0
+        if status != FABRIC_AGAIN:
+            return -OP_PEER_LOST
+    op = op_new(e, OP_SEND, peer, context, tag, data, length)
+    if op == NULL:
+        return -OP_NO_MEMORY
+    op.state = OP_QUEUED
+    if sync:
+        op.flags |= OP_SYNC
+    if length > eager_limit(e, p) and op_register(e, op, peer, ACCESS_REMOTE_READ) != 0:
+        op_complete(e, op, OP_NO_MEMORY)
+        op_release(e, op)
+        return -OP_NO_MEMORY
+    if p.queue_head != NULL or announce(e, p, op) == FABRIC_AGAIN:
+        queue_append(e, p, op)
+    out[0] = op
+    return 1
+
+
+cdef int engine_send(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, void *data,
+                     uint64_t length, bint sync, op_t **out) noexcept nogil:
+    cdef int result
+    cdef uint32_t epoch
+    engine_lock(&e.lock)
+    epoch = e.epoch
+    e.in_call = 1
+    result = send_locked(e, peer, context, tag, data, length, sync, out)
+    e.in_call = 0
+    wake_sleepers(e, epoch)
+    engine_unlock(&e.lock)
+    return result
+
+
+cdef void deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
+    """Give message `m`, which is in no queue any more, to receive `op`."""
+    if op.kind == OP_MATCH:
+        op.source = m.peer
+        op.source_tag = m.tag
+        op.total = m.length
+        op.message = m
+        op_complete(e, op, 0)
+    elif m.kind == MESSAGE_EAGER:
+        eager_deliver(e, op, m)
+    elif m.kind == MESSAGE_RTS:
+        get_deliver(e, op, m)
+    else:
+        loop_deliver(e, op, m)
+
+
+cdef int recv_locked(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
+                     void *room, uint64_t length, op_t **out) noexcept nogil:
+    cdef message_t *m = NULL
+    cdef op_t *op = op_new(e, kind, peer, context, tag, room, length)
+    cdef peer_t *p
+    if op == NULL:
+        return -OP_NO_MEMORY
+    out[0] = op
+    e.counters.receives += 1
+    op.state = OP_POSTED
+    if e.unexpected.entries:
+        m = unexpected_find(e, context, peer, tag)
+    if m != NULL:
+        unexpected_remove(e, m)
+        deliver(e, op, m)
+        return 0
+    if peer != ANY_PEER:
+        p = &e.peers[peer]
+        if p.finished:
+            op_complete(e, op, OP_PEER_LOST)
+            return 0
+    posted_reserve(e)
+    posted_add(e, op)
+    return 0
+
+
+cdef int engine_recv(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
+                     void *room, uint64_t length, op_t **out) noexcept nogil:
+    cdef int result
+    cdef uint32_t epoch
+    engine_lock(&e.lock)
+    epoch = e.epoch
+    e.in_call = 1
+    result = recv_locked(e, kind, peer, context, tag, room, length, out)
+    e.in_call = 0
+    wake_sleepers(e, epoch)
+    engine_unlock(&e.lock)
+    return result
+
+
+cdef int engine_recv_matched(engine_t *e, message_t *m, void *room, uint64_t length,
+                             op_t **out) noexcept nogil:
+    cdef op_t *op
+    cdef uint32_t epoch
+    engine_lock(&e.lock)
+    epoch = e.epoch
+    op = op_new(e, OP_RECV, m.peer, m.context, m.tag, room, length)
+    if op != NULL:
+        op.state = OP_POSTED
+        e.in_call = 1
+        deliver(e, op, m)
+        e.in_call = 0
+        out[0] = op
+        wake_sleepers(e, epoch)
+    engine_unlock(&e.lock)
+    return 0 if op != NULL else -OP_NO_MEMORY
+
+
+cdef bint engine_probe(engine_t *e, uint32_t peer, uint32_t context, int32_t tag,
+                       envelope_t *envelope, message_t **taken) noexcept nogil:
+    cdef message_t *m
+    cdef uint32_t epoch
+    engine_lock(&e.lock)
+    epoch = e.epoch
+    m = unexpected_find(e, context, peer, tag)
+    if m == NULL:
+        # A rare poller must not need many polls to see a first contact.
+        if turn(e) == 0 and maintain(e) != 0:
+            turn(e)
+        wake_sleepers(e, epoch)
+        m = unexpected_find(e, context, peer, tag)
+    if m != NULL:
+        envelope.source = m.peer
+        envelope.tag = m.tag
+        envelope.length = m.length
+        if taken != NULL:
+            unexpected_remove(e, m)
+            taken[0] = m
+    engine_unlock(&e.lock)
+    return m != NULL
+
+
+cdef bint engine_cancel(engine_t *e, op_t *op) noexcept nogil:
+    cdef bint done = False
+    engine_lock(&e.lock)
+    if op.state == OP_POSTED:
+        posted_remove(e, op)
+        done = True
+    elif op.state == OP_QUEUED:
+        done = queue_remove(&e.peers[op.peer], op)
+    elif op.state == OP_WAITING and op.message != NULL and op.message.queued:
+        # To this process itself, not received yet.
+        unexpected_remove(e, op.message)
+        message_release(e, op.message)
+        done = True
+    if done:
+        op_complete(e, op, OP_CANCELLED)
+        wake_sleepers(e, e.epoch - 1)
+    engine_unlock(&e.lock)
+    return done
+
+
+cdef int engine_turn(engine_t *e) noexcept nogil:
+    cdef int happened
+    cdef uint32_t epoch
+    engine_lock(&e.lock)
+    epoch = e.epoch
+    happened = turn(e)
+    wake_sleepers(e, epoch)
+    engine_unlock(&e.lock)
+    return happened
+
+
+cdef bint engine_test(engine_t *e, op_t *op, uint32_t generation, uint32_t *epoch) noexcept nogil:
+    cdef bint done
+    engine_lock(&e.lock)
+    done = op.generation != generation or op.state == OP_COMPLETE
+    if not done:
+        epoch[0] = e.epoch
+        turn(e)
+        wake_sleepers(e, epoch[0])
+        epoch[0] = e.epoch
+        done = op.generation != generation or op.state == OP_COMPLETE
+    engine_unlock(&e.lock)
+    return done
+
+
+cdef bint engine_hopeless(engine_t *e, op_t *op, uint32_t generation) noexcept nogil:
+    cdef bint ended = False
+    engine_lock(&e.lock)
+    if op.generation == generation and op.state == OP_POSTED and op.peer == ANY_PEER \
+            and e.peers_left == 0 and e.size > 1:
+        posted_remove(e, op)
+        op_complete(e, op, OP_PEER_LOST)
+        ended = True
+    engine_unlock(&e.lock)
+    return ended
+
+
+cdef void engine_release(engine_t *e, op_t *op) noexcept nogil:
+    engine_lock(&e.lock)
+    op_release(e, op)
+    engine_unlock(&e.lock)
+
+
+cdef bint engine_peer_finished(engine_t *e, uint32_t peer) noexcept nogil:
+    cdef int state = e.peers[peer].state
+    return state == PEER_CLOSED or state != PEER_LOST and e.peers[peer].finished
+
+
+cdef bint engine_sleep_prepare(engine_t *e, uint32_t epoch) noexcept nogil:
+    """Invariant (no lost wake-up): a thread sleeps only after, under the lock, nothing
+    had changed since its own check, every fabric was armed and then found empty.
+    What happens later makes wait_fd readable: by the fabric (F8), or by local_fd
+    when another thread makes the progress.  local_fd is drained by the last
+    sleeper only, so that each of them sees it."""
+    cdef int i
+    cdef bint quiet
+    engine_lock(&e.lock)
+    quiet = e.epoch == epoch and e.starved == 0
+    if quiet:
+        for i in range(e.fabric_count):
+            if e.fabrics[i].ops.arm(e.fabrics[i]) != FABRIC_OK:
+                quiet = False
+        if quiet:
+            e.sleepers += 1
+        elif e.sleepers == 0:
+            for i in range(e.fabric_count):
+                e.fabrics[i].ops.disarm(e.fabrics[i])
+    engine_unlock(&e.lock)
+    return quiet
+
+
+cdef void engine_sleep_finish(engine_t *e) noexcept nogil:
+    cdef int i
+    cdef uint64_t drained
+    engine_lock(&e.lock)
+    e.sleepers -= 1
+    for i in range(e.fabric_count):
+        e.fabrics[i].ops.disarm(e.fabrics[i])
+    if e.sleepers == 0:
+        read(e.local_fd, &drained, sizeof(drained))
+    else:
+        # The fabrics are disarmed under the others: have them look and arm again.
+        drained = 1
+        write(e.local_fd, &drained, sizeof(drained))
+    maintain(e)
+    engine_unlock(&e.lock)
+
+
+cdef int add_fabrics(engine_t *e, fabrics, routes) except -1:
+    cdef int i
+    cdef Fabric fabric
+    for fabric in fabrics:
+        if fabric.handle.rank != e.rank or fabric.handle.size != e.size:
+            raise ValueError(
+                f"a fabric for rank {fabric.rank} of {fabric.size} cannot serve "
+                f"rank {e.rank} of {e.size}")
+        e.fabrics[e.fabric_count] = fabric.handle
+        e.fabric_count += 1
+    for i in range(<int> e.size):
+        e.peers[i].rank = i
+        if i == <int> e.rank:
+            e.peers[i].state = PEER_SELF
+        else:
+            e.peers[i].fabric = e.fabrics[<int> routes.get(i, 0)]
+    return 0
+
+
+cdef void set_allowance(engine_t *e, uint64_t unexpected_max) noexcept:
+    cdef uint64_t share = unexpected_max // (e.size - 1 if e.size > 1 else 1)
+    share = min(max(share, <uint64_t> ALLOWANCE_LEAST), <uint64_t> ALLOWANCE_MOST)
+    e.eager_units = <uint32_t> (share // UNIT)
+
+
+cdef int open_wait(engine_t *e) except -1:
+    cdef epoll_event event
+    cdef int i
+    e.local_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
+    e.wait_fd = epoll_create1(EPOLL_CLOEXEC)
+    if e.local_fd < 0 or e.wait_fd < 0:
+        raise OSError("no file descriptor left for the engine; raise `ulimit -n`")
+    memset(&event, 0, sizeof(event))
+    event.events = EPOLLIN
+    epoll_ctl(e.wait_fd, EPOLL_CTL_ADD, e.local_fd, &event)
+    for i in range(e.fabric_count):
+        if e.fabrics[i].wake_fd >= 0:
+            epoll_ctl(e.wait_fd, EPOLL_CTL_ADD, e.fabrics[i].wake_fd, &event)
+    return 0
+
+
+cdef class Engine:
+    """Messages of one rank.
+
+    Parameters
+    ----------
+    rank, size : int
+        World rank of this process and number of ranks.
+    fabrics : sequence of Fabric
+        The first one reaches every peer that `routes` does not name.
+    eager_max : int
+        Largest payload in bytes sent eagerly; 0 takes the fabric's figure.
+    unexpected_max : int
+        Bytes of unexpected eager data this process is ready to hold, shared
+        by its peers (at least 64 KiB each).
+    spin_ns : int
+        How long a waiting call polls before it yields and then sleeps, in ns.
+    routes : dict of int to int, optional
+        Index into `fabrics` per peer.
+
+    Raises
+    ------
+    ValueError
+        If ranks and fabrics do not fit together.
+    MemoryError
+    """
+
+    def __cinit__(self, int rank, int size, fabrics, uint64_t eager_max=0,
+                  uint64_t unexpected_max=64 << 20, uint64_t spin_ns=20000,
+                  routes=None):
+        cdef engine_t *e
+        cdef int i
+        if not 0 <= rank < size:
+            raise ValueError(f"rank {rank} is not in 0..{size - 1}")
+        self.fabrics = tuple(fabrics)
+        if not self.fabrics and size > 1 or len(self.fabrics) > FABRICS_MAX:
+            raise ValueError(f"{len(self.fabrics)} fabrics for {size} ranks")
+        e = self.c = <engine_t *> PyMem_Calloc(1, sizeof(engine_t))
+        if e == NULL:
+            raise MemoryError
+        e.local_fd = e.wait_fd = -1
+        e.rank = rank
+        e.size = size
+        e.peers_left = size - 1
+        e.eager_max = eager_max
+        e.spin_ns = spin_ns
+        e.peers = <peer_t *> PyMem_Calloc(size, sizeof(peer_t))
+        if e.peers == NULL or index_init(&e.posted) or index_init(&e.unexpected) \
+                or pools_reserve(e):
+            raise MemoryError
+        add_fabrics(e, self.fabrics, routes or {})
+        set_allowance(e, unexpected_max)
+        open_wait(e)
+        self.orphans = []
+        self.watchers = WeakKeyDictionary()
+        self.reap_at = 32
+        self.creator = getpid()
+
+    def __dealloc__(self):
+        if self.c == NULL:
+            return
+        if self.c.local_fd >= 0:
+            close(self.c.local_fd)
+        if self.c.wait_fd >= 0:
+            close(self.c.wait_fd)
+        pools_free(self.c)
+        index_free(&self.c.posted)
+        index_free(&self.c.unexpected)
+        PyMem_Free(self.c.peers)
+        PyMem_Free(self.c)
+
+    @property
+    def rank(self):
+        """World rank of this process."""
+        return self.c.rank
+
+    @property
+    def size(self):
+        """Number of ranks."""
+        return self.c.size
+
+    @property
+    def wait_fd(self):
+        """Descriptor that becomes readable when an armed engine has work."""
+        return self.c.wait_fd
+
+    def step(self):
+        """Make one turn of progress; returns how many things happened."""
+        cdef int happened
+        with nogil:
+            happened = engine_turn(self.c)
+            if happened == 0:
+                engine_lock(&self.c.lock)
+                happened = maintain(self.c)
+                engine_unlock(&self.c.lock)
+        return happened
+
+    def connect(self, int peer):
+        """Start the connection to `peer`; True once it is up."""
+        cdef int status
+        engine_lock(&self.c.lock)
+        status = 0 if peer == <int> self.c.rank else peer_connect(self.c, &self.c.peers[peer])
+        engine_unlock(&self.c.lock)
+        return status == 0 and self.c.peers[peer].state in (PEER_UP, PEER_SELF)
+
+    def peer_gone(self, int peer, bint orderly):
+        """Note from outside (the launcher) that `peer` posts nothing any more."""
+        cdef uint32_t epoch
+        cdef peer_t *p = &self.c.peers[peer]
+        if p.state == PEER_SELF:
+            return
+        # What it had handed over comes first (F7), even over a connection not yet accepted.
+        while self.step():
+            pass
+        engine_lock(&self.c.lock)
+        epoch = self.c.epoch
+        if not p.gone:
+            p.gone = EVENT_CLOSED if orderly else EVENT_LOST
+            self.c.call_needed = 1
+        turn(self.c)
+        wake_sleepers(self.c, epoch)
+        engine_unlock(&self.c.lock)
+
+    def cancel_receives(self):
+        """Take back all receives that were not matched; returns how many."""
+        cdef op_t *op
+        cdef int count = 0
+        cdef uint32_t i
+        for i in range(self.c.op_slab_count * OPS_PER_SLAB):
+            op = &self.c.op_slabs[i // OPS_PER_SLAB][i % OPS_PER_SLAB]
+            if op.state == OP_POSTED:
+                count += engine_cancel(self.c, op)
+        return count
+
+    def handed_over(self):
+        """Whether every send was announced and every matched receive is complete."""
+        cdef op_t *op
+        cdef uint32_t i
+        for i in range(self.c.op_slab_count * OPS_PER_SLAB):
+            op = &self.c.op_slabs[i // OPS_PER_SLAB][i % OPS_PER_SLAB]
+            if op.state in (OP_QUEUED, OP_READY, OP_READING):
+                return False
+        return True
+
+    def finish(self):
+        """Send FINISH to every connected peer; True once it is done."""
+        cdef uint32_t i
+        cdef peer_t *p
+        cdef bint done = True
+        engine_lock(&self.c.lock)
+        for i in range(self.c.size):
+            p = &self.c.peers[i]
+            if p.state == PEER_UP and not p.finish_told and finish_post(self.c, p) == FABRIC_AGAIN:
+                done = False
+        engine_unlock(&self.c.lock)
+        return done
+
+    def unreceived(self):
+        """Sends that no receive took yet: list of (peer, tag, bytes)."""
+        cdef op_t *op
+        cdef uint32_t i
+        found = []
+        for i in range(self.c.op_slab_count * OPS_PER_SLAB):
+            op = &self.c.op_slabs[i // OPS_PER_SLAB][i % OPS_PER_SLAB]
+            if op.state == OP_WAITING:
+                found.append((op.peer, op.tag, op.length))
+        return found
+
+    def disconnect(self):
+        """Close every connection in good order."""
+        cdef uint32_t i
+        engine_lock(&self.c.lock)
+        for i in range(self.c.size):
+            if self.c.peers[i].state == PEER_UP:
+                self.c.peers[i].fabric.ops.disconnect(self.c.peers[i].fabric, i)
+        engine_unlock(&self.c.lock)
+
+    def peer_states(self):
+        """State of each peer: 'new', 'up', 'closed', 'lost' or 'self'."""
+        names = ("new", "up", "closed", "lost", "self")
+        return [names[self.c.peers[i].state] for i in range(<int> self.c.size)]
+
+    def counters(self):
+        """What was counted since the start, and what is held now, as a dict."""
+        values = dict(self.c.counters)
+        values.update(
+            ops_in_use=self.c.ops_in_use, regions_in_use=self.c.regions_in_use,
+            messages_in_use=self.c.messages_in_use, posted=self.c.posted.entries,
+            unexpected_now=self.c.unexpected.entries // 4, pool_bytes=self.c.slab_bytes)
+        return values
+
+    def watch(self, int fd, notice):
+        """Have waits wake up when `fd` is readable, and call `notice()` now and then."""
+        cdef epoll_event event
+        memset(&event, 0, sizeof(event))
+        event.events = EPOLLIN
+        if epoll_ctl(self.c.wait_fd, EPOLL_CTL_ADD, fd, &event):
+            raise OSError(f"cannot watch descriptor {fd}")
+        self.notice = notice
+
+    def unwatch(self, int fd):
+        """Undo `watch`."""
+        self.notice = None
+        epoll_ctl(self.c.wait_fd, EPOLL_CTL_DEL, fd, NULL)
+
+    @property
+    def epoch(self):
+        """Changes whenever something happened that a waiter may care for."""
+        return self.c.epoch
+
+    def arm(self, uint32_t epoch):
+        """Make `wait_fd` speak; False if something happened since `epoch`."""
+        return engine_sleep_prepare(self.c, epoch)
+
+    def disarm(self):
+        """Undo an `arm` that returned True."""
+        engine_sleep_finish(self.c)
+
+    def reap(self):
+        """Release orphaned operations that are complete; returns those still under way."""
+        cdef Orphan orphan
+        self.orphans[:] = [orphan for orphan in self.orphans if not orphan.settle()]
+        return self.orphans
+
+    def close(self):
+        """Close the fabrics.  Operations still under way are abandoned."""
+        if not self.closed:
+            self.closed = True
+            for fabric in self.fabrics:
+                fabric.close()
+
+
+cdef class Orphan:
+    """An operation that outlived its request, and what its buffer needs to stay alive."""
+
+    cdef bint settle(self):
+        if self.op.generation != self.generation:
+            return True
+        if self.op.state != OP_COMPLETE:
+            return False
+        engine_release(self.engine.c, self.op)
+        return True
+
+    @property
+    def is_send(self):
+        """Whether it is a send."""
+        return self.op.kind == OP_SEND
+
+    @property
+    def peer(self):
+        """World rank of the other side."""
+        return self.op.peer
+
+    @property
+    def tag(self):
+        """Tag of the message."""
+        return self.op.tag
+
+    @property
+    def nbytes(self):
+        """Length of the message or of the receive's room, bytes."""
+        return self.op.length
+
+    @property
+    def failed(self):
+        """Whether it ended with an error."""
+        return self.op.state == OP_COMPLETE and self.op.error != 0
+
+    def cancel(self):
+        """Take it back if it was not matched (receive) or announced (send)."""
+        return engine_cancel(self.engine.c, self.op)
+
+
+cdef int adopt(Engine engine, op_t *op, object keeper) except -1:
+    cdef Orphan orphan = Orphan.__new__(Orphan)
+    orphan.engine = engine
+    orphan.op = op
+    orphan.generation = op.generation
+    orphan.keeper = keeper
+    if len(engine.orphans) >= engine.reap_at:
+        engine.reap()
+        engine.reap_at = 2 * len(engine.orphans) + 32
+    engine.orphans.append(orphan)
+    return 0

@@ -1,0 +1,37 @@
+# cython: language_level=3
+"""Operations and unexpected messages: pools, and completion exactly once (R3).
+
+Everything here runs under the engine's lock.  ``*_new`` and ``*_reserve``
+marked *call* may allocate; the rest is step-safe.
+"""
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+
+from pyrdv.engine.state cimport engine_t, message_t, op_t
+
+# call.  A fresh operation, or NULL when memory is exhausted.
+cdef op_t *op_new(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
+                  void *buffer, uint64_t length) noexcept nogil
+# The number that travels in packets; and back, or NULL if it names no live op.
+cdef uint64_t op_cookie(const op_t *op) noexcept nogil
+cdef op_t *op_lookup(engine_t *e, uint64_t cookie) noexcept nogil
+# Note the envelope of the message that receive `op` was matched with.
+cdef void op_matched(op_t *op, uint32_t source, int32_t tag, uint64_t total) noexcept nogil
+# The error that a matched receive ends with when nothing went wrong on the way.
+cdef int op_fit(const op_t *op) noexcept nogil
+# End `op`: the library does not touch its buffer afterwards (R3).
+cdef void op_complete(engine_t *e, op_t *op, int error) noexcept nogil
+# The caller has read the results; the op goes back to the pool.
+cdef void op_release(engine_t *e, op_t *op) noexcept nogil
+# call.  Make op.buffer usable for transfers through the peer's fabric.
+# Returns 0, or an op_error.
+cdef int op_register(engine_t *e, op_t *op, uint32_t peer, int access) noexcept nogil
+
+# A message descriptor with room for `length` bytes, or NULL: then the pool is
+# noted as starved and the next call refills it.
+cdef message_t *message_new(engine_t *e, uint64_t length) noexcept nogil
+# Give held message `m` to the OP_MATCH operation that waited for it.
+cdef void message_hold(engine_t *e, op_t *op, message_t *m) noexcept nogil
+cdef void message_release(engine_t *e, message_t *m) noexcept nogil
+# call.  Refill whatever ran dry, keep a reserve.  Returns 0 or OP_NO_MEMORY.
+cdef int pools_reserve(engine_t *e) noexcept nogil
+cdef void pools_free(engine_t *e) noexcept nogil

@@ -1,0 +1,257 @@
+# cython: language_level=3
+"""Operations and unexpected messages: pools, and completion exactly once (R3).
+
+The step may not allocate (R1).  So pools are filled by calls; when the step
+finds one empty it leaves the packet with the fabric, whose credits then run
+dry (back-pressure), and notes what it missed in ``engine.starved``.
+Slabs are kept until the engine ends; how much they can grow is bounded by the
+eager credits that peers hold (``peer.pyx``).
+"""
+from libc.stddef cimport size_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memset
+
+from pyrdv.engine.state cimport (
+    DATA_CLASSES, MESSAGES_LOW, OP_COMPLETE, OP_FREE, OP_NO_MEMORY, OP_REGISTERED, OP_TRUNCATED,
+    OPS_PER_SLAB, engine_t, message_t, op_t)
+from pyrdv.fabrics.contract cimport FABRIC_OK, fabric_t
+
+
+cdef enum:
+    MESSAGES_PER_SLAB = 128
+    DATA_SLAB = 1 << 16
+    STARVED_MESSAGES = 31
+
+
+cdef bint ops_grow(engine_t *e) noexcept nogil:
+    cdef op_t *slab
+    cdef op_t **wider
+    cdef uint32_t i
+    cdef uint32_t first = e.op_slab_count * OPS_PER_SLAB
+    if e.op_slab_count == e.op_slab_room:
+        wider = <op_t **> realloc(e.op_slabs, (e.op_slab_room * 2 + 8) * sizeof(op_t *))
+        if wider == NULL:
+            return False
+        e.op_slabs = wider
+        e.op_slab_room = e.op_slab_room * 2 + 8
+    slab = <op_t *> calloc(OPS_PER_SLAB, sizeof(op_t))
+    if slab == NULL:
+        return False
+    e.op_slabs[e.op_slab_count] = slab
+    e.op_slab_count += 1
+    for i in range(OPS_PER_SLAB):
+        slab[i].index = first + i
+        slab[i].generation = 1
+        slab[i].next = e.op_free
+        e.op_free = &slab[i]
+    return True
+
+
+cdef op_t *op_new(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
+                  void *buffer, uint64_t length) noexcept nogil:
+    cdef op_t *op
+    if e.op_free == NULL and not ops_grow(e):
+        return NULL
+    op = e.op_free
+    e.op_free = op.next
+    e.ops_in_use += 1
+    op.next = NULL
+    op.kind = <uint8_t> kind
+    op.flags = 0
+    op.error = 0
+    op.peer = peer
+    op.context = context
+    op.tag = tag
+    op.buffer = <char *> buffer
+    op.length = length
+    op.source = peer
+    op.source_tag = tag
+    op.total = 0
+    op.moved = 0
+    op.message = NULL
+    return op
+
+
+cdef uint64_t op_cookie(const op_t *op) noexcept nogil:
+    return (<uint64_t> op.generation << 32) | op.index
+
+
+cdef op_t *op_lookup(engine_t *e, uint64_t cookie) noexcept nogil:
+    cdef uint32_t index = <uint32_t> cookie
+    cdef op_t *op
+    if index >= e.op_slab_count * OPS_PER_SLAB:
+        return NULL
+    op = &e.op_slabs[index // OPS_PER_SLAB][index % OPS_PER_SLAB]
+    if op.state == OP_FREE or op.generation != <uint32_t> (cookie >> 32):
+        return NULL
+    return op
+
+
+cdef void op_matched(op_t *op, uint32_t source, int32_t tag, uint64_t total) noexcept nogil:
+    op.source = source
+    op.source_tag = tag
+    op.total = total
+
+
+cdef int op_fit(const op_t *op) noexcept nogil:
+    return OP_TRUNCATED if op.total > op.length else 0
+
+
+cdef void op_complete(engine_t *e, op_t *op, int error) noexcept nogil:
+    if op.flags & OP_REGISTERED:
+        op.local_fabric.ops.deregister(op.local_fabric, &op.local)
+        op.flags &= <uint8_t> ~OP_REGISTERED
+        e.regions_in_use -= 1
+    op.error = error
+    op.state = OP_COMPLETE
+    e.epoch += 1
+
+
+cdef void op_release(engine_t *e, op_t *op) noexcept nogil:
+    op.state = OP_FREE
+    op.generation += 1
+    op.next = e.op_free
+    e.op_free = op
+    e.ops_in_use -= 1
+
+
+cdef int op_register(engine_t *e, op_t *op, uint32_t peer, int access) noexcept nogil:
+    cdef fabric_t *fabric = e.peers[peer].fabric
+    if op.flags & OP_REGISTERED:
+        if op.local_fabric == fabric:
+            return 0
+        op.local_fabric.ops.deregister(op.local_fabric, &op.local)
+        op.flags &= <uint8_t> ~OP_REGISTERED
+        e.regions_in_use -= 1
+    if fabric.ops.register_memory(fabric, op.buffer, op.length, access, &op.local) != FABRIC_OK:
+        return OP_NO_MEMORY
+    op.local_fabric = fabric
+    op.flags |= OP_REGISTERED
+    e.regions_in_use += 1
+    return 0
+
+
+cdef void *slab_new(engine_t *e, size_t nbytes) noexcept nogil:
+    cdef void **wider
+    cdef void *slab
+    if e.slab_count == e.slab_room:
+        wider = <void **> realloc(e.slabs, (e.slab_room * 2 + 16) * sizeof(void *))
+        if wider == NULL:
+            return NULL
+        e.slabs = wider
+        e.slab_room = e.slab_room * 2 + 16
+    slab = malloc(nbytes)
+    if slab != NULL:
+        e.slabs[e.slab_count] = slab
+        e.slab_count += 1
+        e.slab_bytes += nbytes
+    return slab
+
+
+cdef inline int class_of(uint64_t length) noexcept nogil:
+    cdef int c = 0
+    while (<uint64_t> 64 << c) < length:
+        c += 1
+    return c
+
+
+cdef message_t *message_new(engine_t *e, uint64_t length) noexcept nogil:
+    cdef message_t *m = e.message_free
+    cdef int c = 0
+    cdef void **block
+    if m == NULL:
+        e.starved |= <uint32_t> 1 << STARVED_MESSAGES
+        return NULL
+    if length:
+        c = class_of(length)
+        block = <void **> e.data_free[c]
+        if block == NULL:
+            e.starved |= <uint32_t> 1 << c
+            return NULL
+        e.data_free[c] = block[0]
+        m.data = block
+    else:
+        m.data = NULL
+    m.data_class = <uint8_t> c
+    e.message_free = m.next
+    e.message_free_count -= 1
+    e.messages_in_use += 1
+    m.next = NULL
+    m.queued = 0
+    m.flags = 0
+    m.sender = NULL
+    return m
+
+
+cdef void message_hold(engine_t *e, op_t *op, message_t *m) noexcept nogil:
+    op_matched(op, m.peer, m.tag, m.length)
+    op.message = m
+    op_complete(e, op, 0)
+
+
+cdef void message_release(engine_t *e, message_t *m) noexcept nogil:
+    cdef void **block
+    if m.data != NULL:
+        block = <void **> m.data
+        block[0] = e.data_free[m.data_class]
+        e.data_free[m.data_class] = block
+        m.data = NULL
+    m.next = e.message_free
+    e.message_free = m
+    e.message_free_count += 1
+    e.messages_in_use -= 1
+
+
+cdef bint messages_grow(engine_t *e) noexcept nogil:
+    cdef uint32_t i
+    cdef message_t *slab = <message_t *> slab_new(e, MESSAGES_PER_SLAB * sizeof(message_t))
+    if slab == NULL:
+        return False
+    memset(slab, 0, MESSAGES_PER_SLAB * sizeof(message_t))
+    for i in range(MESSAGES_PER_SLAB):
+        slab[i].next = e.message_free
+        e.message_free = &slab[i]
+    e.message_free_count += MESSAGES_PER_SLAB
+    return True
+
+
+cdef bint data_grow(engine_t *e, int c) noexcept nogil:
+    cdef size_t block = <size_t> 64 << c
+    cdef size_t total = DATA_SLAB if block < DATA_SLAB else block
+    cdef char *slab = <char *> slab_new(e, total)
+    cdef size_t at = 0
+    if slab == NULL:
+        return False
+    while at < total:
+        (<void **> (slab + at))[0] = e.data_free[c]
+        e.data_free[c] = slab + at
+        at += block
+    return True
+
+
+cdef int pools_reserve(engine_t *e) noexcept nogil:
+    cdef int c
+    cdef bint well = True
+    if e.message_free_count < MESSAGES_LOW:
+        well = messages_grow(e)
+    if e.starved:
+        for c in range(DATA_CLASSES):
+            if e.starved >> c & 1:
+                well = data_grow(e, c) and well
+        e.starved = 0
+    return 0 if well else OP_NO_MEMORY
+
+
+cdef void pools_free(engine_t *e) noexcept nogil:
+    cdef uint32_t i
+    for i in range(e.op_slab_count):
+        free(e.op_slabs[i])
+    for i in range(e.slab_count):
+        free(e.slabs[i])
+    free(e.op_slabs)
+    free(e.slabs)
+    e.op_slabs = NULL
+    e.slabs = NULL
+    e.op_slab_count = 0
+    e.slab_count = 0

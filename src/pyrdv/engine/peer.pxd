@@ -1,0 +1,37 @@
+# cython: language_level=3
+"""One peer: connection state, credits, sequence numbers, queues.  Under the lock; step-safe
+unless marked *call*."""
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+
+from pyrdv.engine.state cimport engine_t, op_t, peer_t
+from pyrdv.engine.wire cimport header_t
+
+# Have the peer served by the following turns.
+cdef void peer_activate(engine_t *e, peer_t *p) noexcept nogil
+# call.  Connect if that was not done yet.  0: packets can be posted (or will
+# be soon); an op_error otherwise.
+cdef int peer_connect(engine_t *e, peer_t *p) noexcept nogil
+
+# Fill a header; every packet carries the credits we owe.
+cdef void header_fill(peer_t *p, header_t *h, int kind, uint32_t context, int32_t tag,
+                      uint64_t length, uint64_t cookie) noexcept nogil
+# A packet with that header was posted: the credits in it are told.
+cdef void credits_told(peer_t *p, const header_t *h) noexcept nogil
+# The units that an eager message of `length` bytes costs.
+cdef uint32_t eager_cost(uint64_t length) noexcept nogil
+# May `length` bytes go eager now?  Has the peer been served that much?
+cdef bint eager_allowed(engine_t *e, peer_t *p, uint64_t length) noexcept nogil
+# Data of an eager message left the library: give its units back.
+cdef void credit_return(engine_t *e, peer_t *p, uint64_t length) noexcept nogil
+# The credit field of an arriving header; False if the peer claims too much (R8).
+cdef bint credit_take(peer_t *p, uint32_t credit) noexcept nogil
+# Post a CREDIT packet if one is due.
+cdef void credit_serve(engine_t *e, peer_t *p) noexcept nogil
+
+# Sends wait here, in order of their calls, until they are announced.
+cdef void queue_append(engine_t *e, peer_t *p, op_t *op) noexcept nogil
+cdef void queue_pop(peer_t *p) noexcept nogil
+cdef bint queue_remove(peer_t *p, op_t *op) noexcept nogil
+# Matched receives wait here until their READ or DONE can be posted.
+cdef void ready_append(engine_t *e, peer_t *p, op_t *op) noexcept nogil
+cdef void ready_pop(peer_t *p) noexcept nogil

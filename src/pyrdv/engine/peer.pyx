@@ -1,0 +1,166 @@
+# cython: language_level=3
+"""One peer: connection state, credits, sequence numbers, queues.
+
+Invariants:
+
+P1  Eager credits.  A sender may have at most ``engine.eager_units`` units of
+    eager messages that the receiver has not given back.  The receiver gives
+    units back when the data has left its unexpected memory.  So that memory is
+    bounded by what all peers may have outstanding; beyond it a sender uses
+    RTS, which costs the receiver a descriptor and no data (R6: never a loss).
+P2  ``eager_sent`` and ``returned`` are cumulative and wrap modulo 2**32; only
+    differences are used.  The allowance is far below 2**31 units.
+P3  Announcements leave in the order of the send calls (R4): while ``queue`` is
+    not empty every new send goes to its end.
+"""
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
+
+from pyrdv.engine.state cimport (
+    MESSAGE_UNITS, OP_PEER_LOST, OP_QUEUED, OP_READY, PEER_CLOSED, PEER_LOST, PEER_NEW,
+    PEER_UP, UNIT, engine_t, op_t, peer_t)
+from pyrdv.engine.wire cimport PACKET_CREDIT, WIRE_HEADER, header_t
+from pyrdv.fabrics.contract cimport (
+    FABRIC_AGAIN, FABRIC_OK, WR_SEND, work_request)
+
+
+cdef void peer_activate(engine_t *e, peer_t *p) noexcept nogil:
+    if not p.active:
+        p.active = 1
+        p.next_active = e.active
+        e.active = p
+
+
+cdef int peer_connect(engine_t *e, peer_t *p) noexcept nogil:
+    cdef int status
+    if p.state == PEER_LOST or p.state == PEER_CLOSED:
+        return OP_PEER_LOST
+    if p.state == PEER_NEW:
+        status = p.fabric.ops.connect(p.fabric, p.rank)
+        if status == FABRIC_OK:
+            p.state = PEER_UP
+        elif status != FABRIC_AGAIN:
+            return OP_PEER_LOST
+    return 0
+
+
+cdef void header_fill(peer_t *p, header_t *h, int kind, uint32_t context, int32_t tag,
+                      uint64_t length, uint64_t cookie) noexcept nogil:
+    h.kind = <uint8_t> kind
+    h.flags = 0
+    h.reserved = 0
+    h.context = context
+    h.tag = tag
+    h.sequence = p.send_sequence
+    h.length = length
+    h.cookie = cookie
+    h.credit = p.returned
+    h.reserved2 = 0
+
+
+cdef void credits_told(peer_t *p, const header_t *h) noexcept nogil:
+    p.returned_told = h.credit
+
+
+cdef uint32_t eager_cost(uint64_t length) noexcept nogil:
+    return MESSAGE_UNITS + <uint32_t> ((length + UNIT - 1) // UNIT)
+
+
+cdef bint eager_allowed(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:
+    cdef uint32_t outstanding = p.eager_sent - p.eager_returned
+    return outstanding + eager_cost(length) <= e.eager_units
+
+
+cdef void credit_return(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:
+    p.returned += eager_cost(length)
+    # Told along with other packets; on its own when half the allowance is owed.
+    if p.returned - p.returned_told >= e.eager_units >> 1:
+        peer_activate(e, p)
+
+
+cdef bint credit_take(peer_t *p, uint32_t credit) noexcept nogil:
+    if credit == p.eager_returned:
+        return True
+    if credit - p.eager_returned > p.eager_sent - p.eager_returned:
+        return False
+    p.eager_returned = credit
+    return True
+
+
+cdef void credit_serve(engine_t *e, peer_t *p) noexcept nogil:
+    cdef header_t h
+    cdef work_request wr
+    if p.returned - p.returned_told < e.eager_units >> 1:
+        return
+    if p.state != PEER_UP:
+        if p.state == PEER_NEW:
+            e.call_needed = 1
+            peer_activate(e, p)
+        return
+    header_fill(p, &h, PACKET_CREDIT, 0, 0, 0, 0)
+    memset(&wr, 0, sizeof(wr))
+    wr.opcode = WR_SEND
+    wr.header = &h
+    wr.header_length = WIRE_HEADER
+    if p.fabric.ops.post(p.fabric, p.rank, &wr, 1) == FABRIC_OK:
+        credits_told(p, &h)
+        e.counters.credits_sent += 1
+    else:
+        peer_activate(e, p)
+
+
+cdef void queue_append(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+    op.state = OP_QUEUED
+    op.next = NULL
+    if p.queue_tail == NULL:
+        p.queue_head = op
+    else:
+        p.queue_tail.next = op
+    p.queue_tail = op
+    e.counters.sends_queued += 1
+    peer_activate(e, p)
+
+
+cdef void queue_pop(peer_t *p) noexcept nogil:
+    cdef op_t *op = p.queue_head
+    p.queue_head = op.next
+    if p.queue_head == NULL:
+        p.queue_tail = NULL
+    op.next = NULL
+
+
+cdef bint queue_remove(peer_t *p, op_t *op) noexcept nogil:
+    cdef op_t *before = NULL
+    cdef op_t *at = p.queue_head
+    while at != NULL and at != op:
+        before = at
+        at = at.next
+    if at == NULL:
+        return False
+    if before == NULL:
+        p.queue_head = op.next
+    else:
+        before.next = op.next
+    if p.queue_tail == op:
+        p.queue_tail = before
+    op.next = NULL
+    return True
+
+
+cdef void ready_append(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+    op.state = OP_READY
+    op.next = NULL
+    if p.ready_tail == NULL:
+        p.ready_head = op
+    else:
+        p.ready_tail.next = op
+    p.ready_tail = op
+    peer_activate(e, p)
+
+
+cdef void ready_pop(peer_t *p) noexcept nogil:
+    cdef op_t *op = p.ready_head
+    p.ready_head = op.next
+    if p.ready_head == NULL:
+        p.ready_tail = NULL
+    op.next = NULL

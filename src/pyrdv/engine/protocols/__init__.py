@@ -1,0 +1,1 @@
+"""One protocol, one file."""

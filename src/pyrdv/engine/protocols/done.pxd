@@ -1,0 +1,14 @@
+# cython: language_level=3
+"""DONE: tell a sender that its message was taken.  Step-safe, under the lock."""
+from pyrdv.engine.state cimport engine_t, op_t, peer_t
+from pyrdv.engine.wire cimport header_t
+
+# Fill the DONE header that answers the announcement matched by receive `op`.
+cdef void done_fill(peer_t *p, op_t *op, header_t *h) noexcept nogil
+# Receive `op` has its data (or none is to come): post DONE and complete it, or
+# leave it in the peer's ready queue.
+cdef void done_start(engine_t *e, peer_t *p, op_t *op) noexcept nogil
+# Try again for the head of the ready queue; a fabric_status.
+cdef int done_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil
+# A DONE arrived.  False: it names no send that waits for it (R8).
+cdef bint done_arrived(engine_t *e, peer_t *p, const header_t *h) noexcept nogil

@@ -1,0 +1,69 @@
+# cython: language_level=3
+"""DONE: tell a sender that its message was taken.
+
+Sent once per rendezvous and per synchronous eager message.  DONE is what
+completes the send, so it leaves only after the data was read, or, for a
+synchronous eager message, after the receive was matched and has its data.
+"""
+from libc.stdint cimport uint8_t
+from libc.string cimport memset
+
+from pyrdv.engine.op cimport op_complete, op_fit, op_lookup
+from pyrdv.engine.peer cimport credits_told, header_fill, ready_append
+from pyrdv.engine.state cimport (
+    OP_DONE_ONLY, OP_INVALID, OP_PEER_LOST, OP_REFUSED, OP_SEND, OP_WAITING, PEER_NEW, PEER_UP,
+    engine_t, op_t, peer_t)
+from pyrdv.engine.wire cimport PACKET_DONE, PACKET_REFUSED, WIRE_HEADER, header_t
+from pyrdv.fabrics.contract cimport (
+    FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, WR_SEND, work_request)
+
+
+cdef void done_fill(peer_t *p, op_t *op, header_t *h) noexcept nogil:
+    header_fill(p, h, PACKET_DONE, op.context, op.source_tag,
+                op.total if op.total < op.length else op.length, op.cookie)
+    if op.flags & OP_REFUSED:
+        h.flags = PACKET_REFUSED
+        h.length = 0
+
+
+cdef int done_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+    cdef header_t h
+    cdef work_request wr
+    cdef int status
+    if p.state != PEER_UP:
+        if p.state == PEER_NEW:
+            e.call_needed = 1
+            return FABRIC_AGAIN
+        # Nobody is left to be told; the data of an eager message is here all the same.
+        op_complete(e, op, OP_PEER_LOST if op.flags & OP_REFUSED else op_fit(op))
+        return FABRIC_LOST
+    done_fill(p, op, &h)
+    memset(&wr, 0, sizeof(wr))
+    wr.opcode = WR_SEND
+    wr.header = &h
+    wr.header_length = WIRE_HEADER
+    status = p.fabric.ops.post(p.fabric, p.rank, &wr, 1)
+    if status == FABRIC_AGAIN:
+        return status
+    if status == FABRIC_OK:
+        credits_told(p, &h)
+    op_complete(e, op, OP_INVALID if op.flags & OP_REFUSED else op_fit(op))
+    return status
+
+
+cdef void done_start(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+    op.flags |= OP_DONE_ONLY
+    # Behind receives that wait already: they have waited longer.
+    if p.ready_head != NULL or done_serve(e, p, op) == FABRIC_AGAIN:
+        ready_append(e, p, op)
+
+
+cdef bint done_arrived(engine_t *e, peer_t *p, const header_t *h) noexcept nogil:
+    cdef op_t *op = op_lookup(e, h.cookie)
+    if op == NULL or op.kind != OP_SEND or op.state != OP_WAITING or op.peer != p.rank:
+        return False
+    if h.length > op.length:
+        return False
+    op.moved = h.length
+    op_complete(e, op, OP_INVALID if h.flags & PACKET_REFUSED else 0)
+    return True

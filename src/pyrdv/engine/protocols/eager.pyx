@@ -1,0 +1,106 @@
+# cython: language_level=3
+"""Eager: the announcement carries the data.
+
+sender                               receiver
+  EAGER(context, tag, data) ───────▶  posted receive: copied into its buffer
+                                      none posted: copied into unexpected memory
+  (SYNC only)              ◀───────  DONE(cookie), once matched and copied
+
+A send completes when the fabric has copied its data (F3).  How much may be
+outstanding is bounded by credits (P1).  Costs: one copy into fabric memory,
+one out of it; no allocation, no system call unless the peer sleeps.
+"""
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from pyrdv.engine.matching cimport posted_find, posted_remove, unexpected_add
+from pyrdv.engine.op cimport (
+    message_hold, message_new, message_release, op_complete, op_fit, op_matched)
+from pyrdv.engine.peer cimport credit_return, credits_told, eager_cost, header_fill
+from pyrdv.engine.protocols.done cimport done_start
+from pyrdv.engine.state cimport (
+    MESSAGE_EAGER, OP_RECV, PEER_SELF, engine_t, message_t, op_t, peer_t)
+from pyrdv.engine.wire cimport PACKET_EAGER, PACKET_SYNC, WIRE_HEADER, header_t
+from pyrdv.fabrics.contract cimport FABRIC_OK, WR_SEND, work_request
+
+
+cdef int eager_post(engine_t *e, peer_t *p, uint32_t context, int32_t tag, const void *data,
+                    uint64_t length, uint64_t cookie) noexcept nogil:
+    cdef header_t h
+    cdef work_request wr
+    cdef int status
+    header_fill(p, &h, PACKET_EAGER, context, tag, length, cookie)
+    if cookie:
+        h.flags = PACKET_SYNC
+    memset(&wr, 0, sizeof(wr))
+    wr.opcode = WR_SEND
+    wr.header = &h
+    wr.header_length = WIRE_HEADER
+    wr.local = <void *> data
+    wr.length = length
+    status = p.fabric.ops.post(p.fabric, p.rank, &wr, 1)
+    if status == FABRIC_OK:
+        p.send_sequence += 1
+        p.eager_sent += eager_cost(length)
+        credits_told(p, &h)
+        e.counters.sends_eager += 1
+    return status
+
+
+cdef inline void take(op_t *op, const void *data, uint64_t length) noexcept nogil:
+    cdef uint64_t room = length if length < op.length else op.length
+    if room:
+        memcpy(op.buffer, data, room)
+
+
+cdef bint eager_arrived(engine_t *e, peer_t *p, const header_t *h,
+                        const void *data) noexcept nogil:
+    cdef op_t *op = posted_find(e, h.context, p.rank, h.tag)
+    cdef message_t *m
+    if op != NULL and op.kind == OP_RECV:
+        posted_remove(e, op)
+        op_matched(op, p.rank, h.tag, h.length)
+        take(op, data, h.length)
+        credit_return(e, p, h.length)
+        if h.flags & PACKET_SYNC:
+            op.cookie = h.cookie
+            done_start(e, p, op)
+        else:
+            op_complete(e, op, op_fit(op))
+        return True
+    m = message_new(e, h.length)
+    if m == NULL:
+        e.counters.packets_refused += 1
+        return False
+    m.kind = MESSAGE_EAGER
+    m.flags = h.flags
+    m.peer = p.rank
+    m.context = h.context
+    m.tag = h.tag
+    m.length = h.length
+    m.cookie = h.cookie
+    if h.length:
+        memcpy(m.data, data, h.length)
+    if op != NULL:
+        posted_remove(e, op)
+        message_hold(e, op, m)
+    else:
+        unexpected_add(e, m)
+        e.counters.unexpected += 1
+        e.epoch += 1
+    return True
+
+
+cdef void eager_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
+    cdef peer_t *p = &e.peers[m.peer]
+    op_matched(op, m.peer, m.tag, m.length)
+    take(op, m.data, m.length)
+    if p.state != PEER_SELF:
+        credit_return(e, p, m.length)
+    if m.flags & PACKET_SYNC:
+        op.cookie = m.cookie
+        message_release(e, m)
+        done_start(e, p, op)
+    else:
+        message_release(e, m)
+        op_complete(e, op, op_fit(op))

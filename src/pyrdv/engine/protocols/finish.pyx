@@ -1,0 +1,77 @@
+# cython: language_level=3
+"""FINISH: the orderly end of a rank.
+
+A rank that ends first completes what it has matched, then sends FINISH to
+every peer it is connected to: it will announce nothing more and receive
+nothing more.  The peer fails its sends to it and its receives from it, unless
+an announcement is here already: the data of such a message can still be read,
+for the finishing rank stays until its announced sends are taken, or until
+their receiver has sent FINISH as well.  Only then does it disconnect.
+"""
+from libc.stdint cimport uint32_t
+from libc.string cimport memset
+
+from pyrdv.engine.matching cimport posted_remove
+from pyrdv.engine.op cimport op_complete, op_fit
+from pyrdv.engine.peer cimport credits_told, header_fill
+from pyrdv.engine.state cimport (
+    OP_DONE_ONLY, OP_FREE, OP_PEER_LOST, OP_POSTED, OP_QUEUED, OP_READY, OP_REFUSED, OP_WAITING,
+    OPS_PER_SLAB, engine_t, op_t, peer_t)
+from pyrdv.engine.wire cimport PACKET_FINISH, WIRE_HEADER, header_t
+from pyrdv.fabrics.contract cimport FABRIC_OK, WR_SEND, work_request
+
+
+cdef int finish_post(engine_t *e, peer_t *p) noexcept nogil:
+    cdef header_t h
+    cdef work_request wr
+    cdef int status
+    header_fill(p, &h, PACKET_FINISH, 0, 0, 0, 0)
+    memset(&wr, 0, sizeof(wr))
+    wr.opcode = WR_SEND
+    wr.header = &h
+    wr.header_length = WIRE_HEADER
+    status = p.fabric.ops.post(p.fabric, p.rank, &wr, 1)
+    if status == FABRIC_OK:
+        credits_told(p, &h)
+        p.finish_told = 1
+    return status
+
+
+cdef void finish_arrived(engine_t *e, peer_t *p) noexcept nogil:
+    if p.finished == 0:
+        p.finished = 1
+        e.call_needed = 1
+
+
+cdef void finish_act(engine_t *e, peer_t *p) noexcept nogil:
+    p.finished = 2
+    e.peers_left -= 1
+    end_operations(e, p, False)
+
+
+cdef void end_operation(engine_t *e, peer_t *p, op_t *op, bint everything) noexcept nogil:
+    if op.state == OP_POSTED and op.peer == p.rank:
+        posted_remove(e, op)
+        op_complete(e, op, OP_PEER_LOST)
+    elif (op.state == OP_QUEUED or op.state == OP_WAITING) and op.peer == p.rank:
+        op_complete(e, op, OP_PEER_LOST)
+    elif everything and op.state == OP_READY and op.source == p.rank:
+        # The data of an eager message is here; only its DONE cannot be told any more.
+        if op.flags & OP_DONE_ONLY and not op.flags & OP_REFUSED:
+            op_complete(e, op, op_fit(op))
+        else:
+            op_complete(e, op, OP_PEER_LOST)
+
+
+cdef void end_operations(engine_t *e, peer_t *p, bint everything) noexcept nogil:
+    """A READ under way is not touched: it ends through poll (F4)."""
+    cdef uint32_t slab
+    cdef int i
+    p.queue_head = p.queue_tail = NULL
+    if everything:
+        p.ready_head = p.ready_tail = NULL
+    for slab in range(e.op_slab_count):
+        for i in range(OPS_PER_SLAB):
+            if e.op_slabs[slab][i].state != OP_FREE:
+                end_operation(e, p, &e.op_slabs[slab][i], everything)
+    e.epoch += 1

@@ -1,0 +1,87 @@
+# cython: language_level=3
+"""Messages of a process to itself: one copy, straight from send to receive buffer.
+
+A small message with no receive posted is kept as unexpected data and its send
+is complete; a large or synchronous one keeps its data in the sender's buffer
+until the receive comes.
+"""
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from pyrdv.engine.matching cimport posted_find, posted_remove, unexpected_add, unexpected_reserve
+from pyrdv.engine.op cimport (
+    message_hold, message_new, message_release, op_complete, op_fit, op_matched, op_new,
+    pools_reserve)
+from pyrdv.engine.state cimport (
+    MESSAGE_EAGER, MESSAGE_SELF, OP_NO_MEMORY, OP_RECV, OP_SEND, OP_WAITING, engine_t, message_t,
+    op_t)
+
+
+cdef enum:
+    SELF_EAGER = 1 << 16        # up to here an early message is buffered
+
+
+cdef message_t *new_message(engine_t *e, uint64_t length) noexcept nogil:
+    cdef message_t *m = message_new(e, length)
+    if m == NULL and pools_reserve(e) == 0:
+        m = message_new(e, length)
+    return m
+
+
+cdef int loop_send(engine_t *e, uint32_t context, int32_t tag, void *data, uint64_t length,
+                   bint sync, op_t **out) noexcept nogil:
+    cdef op_t *op = posted_find(e, context, e.rank, tag)
+    cdef op_t *sender = NULL
+    cdef message_t *m
+    cdef bint buffered = length <= SELF_EAGER and not sync
+    out[0] = NULL
+    e.counters.sends_self += 1
+    if op != NULL and op.kind == OP_RECV:
+        posted_remove(e, op)
+        op_matched(op, e.rank, tag, length)
+        length = length if length < op.length else op.length
+        if length:
+            memcpy(op.buffer, data, length)
+        op_complete(e, op, op_fit(op))
+        return 0
+    m = new_message(e, length if buffered else 0)
+    if m == NULL:
+        return -OP_NO_MEMORY
+    if not buffered:
+        sender = op_new(e, OP_SEND, e.rank, context, tag, data, length)
+        if sender == NULL:
+            message_release(e, m)
+            return -OP_NO_MEMORY
+        sender.state = OP_WAITING
+        m.sender = sender
+        sender.message = m
+    elif length:
+        memcpy(m.data, data, length)
+    m.kind = MESSAGE_EAGER if buffered else MESSAGE_SELF
+    m.peer = e.rank
+    m.context = context
+    m.tag = tag
+    m.length = length
+    if op != NULL:
+        posted_remove(e, op)
+        message_hold(e, op, m)
+    else:
+        unexpected_reserve(e)
+        unexpected_add(e, m)
+        e.epoch += 1
+    out[0] = sender
+    return 0 if buffered else 1
+
+
+cdef void loop_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
+    cdef op_t *sender = m.sender
+    cdef uint64_t length
+    op_matched(op, m.peer, m.tag, m.length)
+    length = m.length if m.length < op.length else op.length
+    if length:
+        memcpy(op.buffer, sender.buffer, length)
+    message_release(e, m)
+    sender.moved = length
+    sender.message = NULL
+    op_complete(e, op, op_fit(op))
+    op_complete(e, sender, 0)

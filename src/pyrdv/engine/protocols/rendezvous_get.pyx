@@ -1,0 +1,173 @@
+# cython: language_level=3
+"""Rendezvous by read: the receiver fetches the data from the sender's buffer.
+
+sender                                      receiver
+  RTS(cookie, address, key, length) ──────▶  matched now or later
+                                    ◀ READ   into the receive's own buffer (R5)
+                                    ◀─────   DONE(cookie, bytes), fenced behind the READ
+
+The last READ and the DONE are one chain: the send completes without either
+CPU taking part.  A receive that is too small reads what fits and reports
+truncation (R6: later messages are not harmed).  A READ is cut by the fabric's
+``transfer_max``; the pieces follow one another.
+"""
+from libc.stdint cimport uint64_t
+from libc.string cimport memset
+
+from pyrdv.engine.matching cimport posted_find, posted_remove, unexpected_add
+from pyrdv.engine.op cimport (
+    message_hold, message_new, message_release, op_complete, op_cookie, op_fit, op_lookup,
+    op_matched, op_register)
+from pyrdv.engine.peer cimport credits_told, header_fill, ready_append
+from pyrdv.engine.protocols.done cimport done_fill, done_start
+from pyrdv.engine.state cimport (
+    MESSAGE_RTS, OP_NO_MEMORY, OP_PEER_LOST, OP_READING, OP_RECV, OP_REFUSED, OP_REGISTERED,
+    OP_WAITING, PEER_NEW, PEER_UP, engine_t, message_t, op_t, peer_t)
+from pyrdv.engine.wire cimport PACKET_RTS, WIRE_HEADER, WIRE_RTS, header_t, rts_t
+from pyrdv.fabrics.contract cimport (
+    ACCESS_LOCAL, FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, WR_FENCE, WR_READ, WR_SEND, WR_SIGNALED,
+    completion, work_request)
+
+
+cdef int rts_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+    cdef rts_t rts
+    cdef work_request wr
+    cdef int status
+    header_fill(p, &rts.header, PACKET_RTS, op.context, op.tag, op.length, op_cookie(op))
+    rts.address = <uint64_t> op.buffer
+    rts.key = op.local.key
+    memset(&wr, 0, sizeof(wr))
+    wr.opcode = WR_SEND
+    wr.header = &rts
+    wr.header_length = WIRE_RTS
+    status = p.fabric.ops.post(p.fabric, p.rank, &wr, 1)
+    if status == FABRIC_OK:
+        p.send_sequence += 1
+        credits_told(p, &rts.header)
+        op.state = OP_WAITING
+        e.counters.sends_rendezvous += 1
+    return status
+
+
+cdef inline uint64_t wanted(const op_t *op) noexcept nogil:
+    return op.total if op.total < op.length else op.length
+
+
+cdef void get_start(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+    if wanted(op) == 0:
+        done_start(e, p, op)
+    elif p.ready_head != NULL or get_serve(e, p, op) == FABRIC_AGAIN:
+        ready_append(e, p, op)
+
+
+cdef bint rts_arrived(engine_t *e, peer_t *p, const rts_t *rts) noexcept nogil:
+    cdef const header_t *h = &rts.header
+    cdef op_t *op = posted_find(e, h.context, p.rank, h.tag)
+    cdef message_t *m
+    if op != NULL and op.kind == OP_RECV:
+        posted_remove(e, op)
+        op_matched(op, p.rank, h.tag, h.length)
+        op.cookie = h.cookie
+        op.remote = rts.address
+        op.remote_key = rts.key
+        get_start(e, p, op)
+        return True
+    m = message_new(e, 0)
+    if m == NULL:
+        e.counters.packets_refused += 1
+        return False
+    m.kind = MESSAGE_RTS
+    m.peer = p.rank
+    m.context = h.context
+    m.tag = h.tag
+    m.length = h.length
+    m.cookie = h.cookie
+    m.remote = rts.address
+    m.remote_key = rts.key
+    if op != NULL:
+        posted_remove(e, op)
+        message_hold(e, op, m)
+    else:
+        unexpected_add(e, m)
+        e.counters.unexpected += 1
+        e.epoch += 1
+    return True
+
+
+cdef void get_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
+    op_matched(op, m.peer, m.tag, m.length)
+    op.cookie = m.cookie
+    op.remote = m.remote
+    op.remote_key = m.remote_key
+    message_release(e, m)
+    get_start(e, &e.peers[op.source], op)
+
+
+cdef int get_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+    cdef header_t h
+    cdef work_request wr[2]
+    cdef uint64_t piece = wanted(op) - op.moved
+    cdef int count = 2
+    cdef int status
+    if p.state != PEER_UP:
+        if p.state == PEER_NEW:
+            e.call_needed = 1
+            return FABRIC_AGAIN
+        op_complete(e, op, OP_PEER_LOST)
+        return FABRIC_LOST
+    if not op.flags & OP_REGISTERED or op.local_fabric != p.fabric:
+        if not e.in_call:
+            e.call_needed = 1
+            return FABRIC_AGAIN
+        if op_register(e, op, p.rank, ACCESS_LOCAL) != 0:
+            # The sender must not wait for ever because this side has no memory.
+            op.flags |= OP_REFUSED
+            op.moved = 0
+            done_start(e, p, op)
+            return FABRIC_LOST
+    memset(wr, 0, sizeof(wr))
+    wr[0].opcode = WR_READ
+    wr[0].flags = WR_SIGNALED
+    wr[0].local = op.buffer + op.moved
+    wr[0].local_key = op.local.key
+    wr[0].remote = op.remote + op.moved
+    wr[0].remote_key = op.remote_key
+    wr[0].id = op_cookie(op)
+    if piece > p.fabric.transfer_max:
+        piece = p.fabric.transfer_max
+        count = 1
+    wr[0].length = piece
+    if count == 2:
+        done_fill(p, op, &h)
+        wr[1].opcode = WR_SEND
+        wr[1].flags = WR_FENCE
+        wr[1].header = &h
+        wr[1].header_length = WIRE_HEADER
+    status = p.fabric.ops.post(p.fabric, p.rank, wr, count)
+    if status == FABRIC_OK:
+        op.moved += piece
+        op.state = OP_READING
+        e.counters.reads += 1
+        if count == 2:
+            credits_told(p, &h)
+    elif status != FABRIC_AGAIN:
+        op_complete(e, op, OP_PEER_LOST)
+    return status
+
+
+cdef void get_ended(engine_t *e, const completion *c) noexcept nogil:
+    cdef op_t *op = op_lookup(e, c.id)
+    cdef peer_t *p
+    if op == NULL or op.kind != OP_RECV or op.state != OP_READING:
+        return
+    p = &e.peers[op.source]
+    if c.status == FABRIC_OK:
+        if op.moved < wanted(op):
+            get_start(e, p, op)
+        else:
+            op_complete(e, op, op_fit(op))
+    elif c.status == FABRIC_LOST:
+        op_complete(e, op, OP_PEER_LOST)
+    else:
+        op.flags |= OP_REFUSED
+        done_start(e, p, op)

@@ -1,0 +1,201 @@
+# cython: language_level=3
+"""The engine's data, in one place.  Code lives in the modules named below.
+
+All of it belongs to the engine's lock: who reads or writes a field holds it.
+The memory of operations and messages is never given back to the system while
+the engine lives, so a stale pointer can always be told by its generation.
+"""
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+
+from pyrdv.fabrics.contract cimport completion, fabric_t, region
+
+
+cdef enum:
+    ANY_PEER = 0xFFFFFFFF       # wildcard source inside the engine
+    ANY_TAG_ = -1               # wildcard tag, the same number as MPI.ANY_TAG
+    POLL_BATCH = 32             # completions taken by one poll
+    SERVE_LIMIT = 16            # posts to one peer in one turn
+    DATA_CLASSES = 16           # 64 B << class
+    FABRICS_MAX = 4
+    OPS_PER_SLAB = 128
+    MESSAGES_LOW = 32           # free descriptors below which a call refills the pool
+    UNIT = 64                   # bytes of one credit unit
+    MESSAGE_UNITS = 6           # units that an unexpected message costs beside its data
+
+# Results of operations; errors.from_status turns them into exceptions.
+cdef enum op_error:
+    OP_OK = 0
+    OP_TRUNCATED = 1
+    OP_PEER_LOST = 2
+    OP_CANCELLED = 3
+    OP_NO_MEMORY = 4
+    OP_INVALID = 5
+
+cdef enum op_kind:
+    OP_SEND = 1
+    OP_RECV = 2
+    OP_MATCH = 3                # a receive that takes the message but not yet its data
+
+cdef enum op_state:
+    OP_FREE = 0
+    OP_QUEUED = 1               # send: waits in its peer's queue
+    OP_WAITING = 2              # send: announced, waits for DONE
+    OP_POSTED = 3               # receive: in the posted index
+    OP_READY = 4                # receive: matched, waits for room to post its READ or DONE
+    OP_READING = 5              # receive: READ under way
+    OP_COMPLETE = 6
+
+cdef enum op_flag:
+    OP_SYNC = 1                 # send: complete only when matched
+    OP_DONE_ONLY = 2            # receive: the data is here, DONE is still to be posted
+    OP_REGISTERED = 4           # op.local is a live region
+    OP_REFUSED = 8              # receive: DONE must say that the data could not be read
+
+cdef enum message_kind:
+    MESSAGE_EAGER = 1
+    MESSAGE_RTS = 2
+    MESSAGE_SELF = 3            # the sender is this process: data still in its buffer
+
+cdef enum peer_state:
+    PEER_NEW = 0                # no outbound connection yet
+    PEER_UP = 1
+    PEER_CLOSED = 2             # it finished in good order
+    PEER_LOST = 3               # it died or broke the protocol
+    PEER_SELF = 4
+
+# A member of an index: entries of one key form a queue, led by the oldest.
+cdef struct node_t:
+    node_t *chain               # leaders of one bucket
+    node_t **back               # what points at this leader; NULL: not a leader
+    node_t *next                # queue of one key, oldest first
+    node_t *prev
+    node_t *last                # leader only: end of its queue
+    void *entry                 # the op_t or message_t it belongs to
+    uint32_t context
+    uint32_t peer
+    int32_t tag
+    uint32_t hash
+
+cdef struct index_t:
+    node_t **buckets
+    uint32_t mask
+    uint32_t entries
+
+cdef struct op_t:
+    node_t node                 # receives: the posted index
+    op_t *next                  # free list, or a queue of its peer
+    uint32_t index
+    uint32_t generation         # grows each time the op is released
+    uint8_t kind
+    uint8_t state
+    uint8_t flags
+    int32_t error
+    uint32_t peer               # world rank; receives: or ANY_PEER
+    uint32_t context
+    int32_t tag
+    uint64_t order              # receives: order of posting
+    char *buffer
+    uint64_t length             # send: bytes to go; receive: room
+    region local
+    fabric_t *local_fabric      # where `local` is registered
+    uint32_t source             # receives, after the match: envelope of the message
+    int32_t source_tag
+    uint64_t total              # bytes of the message
+    uint64_t moved              # receives: bytes whose READ was posted; sends: bytes taken
+    uint64_t cookie             # the sender's, to be sent back in DONE
+    uint64_t remote
+    uint64_t remote_key
+    message_t *message          # OP_MATCH: what was matched; send to self: what waits
+
+cdef struct message_t:
+    node_t nodes[4]             # exact, any tag, any source, any both
+    message_t *next
+    uint8_t kind
+    uint8_t flags               # packet_flag
+    uint8_t data_class
+    uint8_t queued              # in the unexpected index
+    uint32_t peer
+    uint32_t context
+    int32_t tag
+    uint64_t length
+    uint64_t cookie
+    uint64_t remote
+    uint64_t remote_key
+    void *data                  # EAGER: the copy
+    op_t *sender                # SELF
+
+cdef struct peer_t:
+    fabric_t *fabric
+    uint8_t state
+    uint8_t active              # in the engine's list of peers to serve
+    uint8_t refused             # a packet was left with the fabric in this turn
+    uint8_t broken              # protocol violation seen; ends at the next call
+    uint8_t gone                # event_kind of its end, not yet dealt with
+    uint8_t finished            # it sent FINISH; 2: what that ends was ended
+    uint8_t finish_told         # we sent FINISH
+    uint32_t rank
+    peer_t *next_active
+    uint32_t send_sequence
+    uint32_t recv_sequence
+    op_t *queue_head            # sends in order of their calls, not yet announced
+    op_t *queue_tail
+    op_t *ready_head            # matched receives waiting to post
+    op_t *ready_tail
+    uint32_t eager_sent         # cumulative units, modulo 2**32
+    uint32_t eager_returned     # as told by the peer
+    uint32_t returned           # units we give back, cumulative
+    uint32_t returned_told      # as last told to the peer
+
+cdef struct counters_t:
+    uint64_t sends_eager
+    uint64_t sends_rendezvous
+    uint64_t sends_self
+    uint64_t sends_queued
+    uint64_t receives
+    uint64_t unexpected
+    uint64_t reads
+    uint64_t credits_sent
+    uint64_t packets_refused
+    uint64_t protocol_errors
+
+cdef struct engine_t:
+    uint32_t lock
+    uint32_t rank
+    uint32_t size
+    uint32_t eager_units        # units that one peer may have outstanding
+    uint64_t eager_max          # payload; 0: the fabric's
+    fabric_t *fabrics[FABRICS_MAX]
+    int fabric_count
+    peer_t *peers
+    peer_t *active              # peers with something to post
+    uint8_t call_needed         # work that only a call may do
+    uint8_t in_call             # the running turn is a call: it may register and connect
+    uint32_t starved            # bit c: data class c ran dry; bit 31: messages did
+    index_t posted
+    uint32_t posted_kinds[4]    # how many posted receives are of each wildcard kind
+    uint64_t order              # posting order of receives
+    index_t unexpected
+    op_t **op_slabs
+    uint32_t op_slab_count
+    uint32_t op_slab_room
+    op_t *op_free
+    uint32_t ops_in_use
+    uint32_t regions_in_use
+    message_t *message_free
+    uint32_t message_free_count
+    uint32_t messages_in_use
+    void *data_free[DATA_CLASSES]
+    void **slabs                # every block from malloc, for the destructor
+    uint32_t slab_count
+    uint32_t slab_room
+    uint64_t slab_bytes
+    uint64_t spin_ns            # how long a waiter polls before it yields, then sleeps
+    uint32_t sleepers           # threads asleep on wait_fd
+    uint32_t epoch              # changes whenever a waiter might have something to see
+    uint32_t idle_turns         # turns in a row in which nothing happened
+    uint32_t busy_turns
+    int local_fd                # eventfd: wakes sleepers when another thread made progress
+    int wait_fd                 # epoll over the fabrics' wake_fd and local_fd
+    uint32_t peers_left         # other peers neither closed nor lost
+    completion batch[POLL_BATCH]
+    counters_t counters

@@ -1,0 +1,15 @@
+# cython: language_level=3
+"""One bounded, non-blocking turn of progress.  Under the lock."""
+from pyrdv.engine.state cimport engine_t, op_t, peer_t
+
+# step.  Take a batch of packets from every fabric, serve peers that wait to
+# post; returns how many things happened.
+cdef int step(engine_t *e) noexcept nogil
+# call.  step, and what only a call may do: refill pools, connect, end peers,
+# now and then accept connections.
+cdef int turn(engine_t *e) noexcept nogil
+# call.  Accept connections and notice deaths on every fabric.
+cdef int maintain(engine_t *e) noexcept nogil
+# step.  Announce send `op` to its peer; a fabric_status.  AGAIN: it must wait.
+# OK or LOST: its state says how it goes on.
+cdef int announce(engine_t *e, peer_t *p, op_t *op) noexcept nogil

@@ -1,0 +1,288 @@
+# cython: language_level=3
+"""One bounded, non-blocking turn of progress.
+
+Invariants:
+
+S1  (R1) ``step`` does at most POLL_BATCH packets per fabric and SERVE_LIMIT
+    posts per waiting peer; it never allocates, blocks or calls the system
+    except through the fabric's step operations.
+S2  Packets of a peer are handled in their order.  When one must stay with the
+    fabric, all later ones of that peer stay too.
+S3  (R8) A packet is copied out of fabric memory before it is checked, and
+    checked before it is used.  A violation breaks that peer and nobody else.
+S4  (R4) Announcements of a peer carry consecutive sequence numbers.
+"""
+from libc.stdint cimport uint8_t, uint32_t
+from libc.string cimport memcpy
+
+from pyrdv.engine.matching cimport unexpected_reserve
+from pyrdv.engine.op cimport op_complete, op_cookie, op_register, pools_reserve
+from pyrdv.engine.peer cimport (
+    credit_serve, credit_take, peer_activate, peer_connect, queue_pop, ready_pop)
+from pyrdv.engine.protocols.done cimport done_arrived, done_serve
+from pyrdv.engine.protocols.eager cimport eager_arrived, eager_post
+from pyrdv.engine.protocols.finish cimport end_operations, finish_act, finish_arrived
+from pyrdv.engine.protocols.rendezvous_get cimport (
+    get_ended, get_serve, rts_arrived, rts_post)
+from pyrdv.engine.protocols.select cimport PROTOCOL_EAGER, choose
+from pyrdv.engine.state cimport (
+    MESSAGES_LOW, OP_DONE_ONLY, OP_NO_MEMORY, OP_PEER_LOST, OP_REGISTERED, OP_SYNC, OP_WAITING, PEER_CLOSED, PEER_LOST, PEER_NEW, PEER_UP,
+    POLL_BATCH, SERVE_LIMIT, engine_t, op_t, peer_t)
+from pyrdv.engine.wire cimport (
+    PACKET_CREDIT, PACKET_DONE, PACKET_EAGER, PACKET_FINISH, PACKET_RTS, PACKET_SYNC, WIRE_HEADER, WIRE_RTS,
+    header_t, rts_t)
+from pyrdv.fabrics.contract cimport (
+    ACCESS_REMOTE_READ, EVENT_CLOSED, EVENT_LOST, EVENT_PACKET, EVENT_READ, FABRIC_AGAIN,
+    FABRIC_LOST, FABRIC_OK, completion, fabric_t)
+
+
+# Wire layouts are pinned (docs/wire.md); enforced where the packets are parsed.
+if sizeof(header_t) != WIRE_HEADER or sizeof(rts_t) != WIRE_RTS:
+    raise ImportError(f"wire layout: header {sizeof(header_t)}, RTS {sizeof(rts_t)} bytes")
+
+
+cdef enum:
+    IDLE_MASK = 1023            # turns without an event between two looks for connections
+    BUSY_MASK = 255             # the same for turns with events
+
+
+cdef int announce(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+    cdef int status
+    if p.state != PEER_UP:
+        if p.state == PEER_NEW:
+            e.call_needed = 1
+            return FABRIC_AGAIN
+        op_complete(e, op, OP_PEER_LOST)
+        return FABRIC_LOST
+    if choose(e, p, op.length) == PROTOCOL_EAGER:
+        status = eager_post(e, p, op.context, op.tag, op.buffer, op.length,
+                            op_cookie(op) if op.flags & OP_SYNC else 0)
+        if status == FABRIC_OK:
+            if op.flags & OP_SYNC:
+                op.state = OP_WAITING
+            else:
+                op_complete(e, op, 0)
+    else:
+        if op.length and not op.flags & OP_REGISTERED:
+            if not e.in_call:
+                e.call_needed = 1
+                return FABRIC_AGAIN
+            if op_register(e, op, p.rank, ACCESS_REMOTE_READ) != 0:
+                op_complete(e, op, OP_NO_MEMORY)
+                return FABRIC_LOST
+        status = rts_post(e, p, op)
+    if status != FABRIC_OK and status != FABRIC_AGAIN:
+        op_complete(e, op, OP_PEER_LOST)
+    return status
+
+
+cdef inline void violation(engine_t *e, peer_t *p) noexcept nogil:
+    p.broken = 1
+    e.call_needed = 1
+    e.counters.protocol_errors += 1
+
+
+cdef bint announced(engine_t *e, peer_t *p, const header_t *h) noexcept nogil:
+    """Checks that every announcement passes (S3, S4)."""
+    return (h.tag >= 0 and h.sequence == p.recv_sequence and not h.flags & ~PACKET_SYNC)
+
+
+cdef bint packet(engine_t *e, peer_t *p, const void *data, uint32_t length) noexcept nogil:
+    """Handle one packet; False: it stays with the fabric."""
+    cdef rts_t r
+    cdef header_t *h = &r.header
+    cdef bint legal = False
+    if p.broken:
+        return True
+    if length < WIRE_HEADER:
+        violation(e, p)
+        return True
+    memcpy(h, data, WIRE_HEADER)
+    if h.kind == PACKET_EAGER:
+        if announced(e, p, h) and length - WIRE_HEADER == h.length:
+            if not eager_arrived(e, p, h, <const char *> data + WIRE_HEADER):
+                return False
+            p.recv_sequence += 1
+            legal = True
+    elif h.kind == PACKET_DONE:
+        legal = done_arrived(e, p, h)
+    elif h.kind == PACKET_RTS:
+        if announced(e, p, h) and length == WIRE_RTS:
+            memcpy(<char *> &r + WIRE_HEADER, <const char *> data + WIRE_HEADER,
+                   WIRE_RTS - WIRE_HEADER)
+            if not rts_arrived(e, p, &r):
+                return False
+            p.recv_sequence += 1
+            legal = True
+    elif h.kind == PACKET_CREDIT:
+        legal = True
+    elif h.kind == PACKET_FINISH:
+        finish_arrived(e, p)
+        legal = True
+    if not legal or not credit_take(p, h.credit):
+        violation(e, p)
+    return True
+
+
+cdef int take_batch(engine_t *e, fabric_t *fabric, int count) noexcept nogil:
+    cdef int i
+    cdef int happened = 0
+    cdef int run = 0
+    cdef uint32_t run_peer = 0
+    cdef completion *c
+    cdef peer_t *p
+    for i in range(count):
+        c = &e.batch[i]
+        p = &e.peers[c.peer]
+        if c.kind == EVENT_PACKET:
+            if p.refused:
+                continue
+            if not packet(e, p, c.data, c.length):
+                p.refused = 1
+                continue
+            if run and run_peer != c.peer:
+                fabric.ops.release(fabric, run_peer, run)
+                run = 0
+            run_peer = c.peer
+            run += 1
+        elif c.kind == EVENT_READ:
+            get_ended(e, c)
+        elif c.kind == EVENT_LOST or c.kind == EVENT_CLOSED:
+            p.gone = c.kind
+            e.call_needed = 1
+        happened += 1
+    if run:
+        fabric.ops.release(fabric, run_peer, run)
+    if happened != count:
+        for i in range(count):
+            e.peers[e.batch[i].peer].refused = 0
+    return happened
+
+
+cdef int serve_peer(engine_t *e, peer_t *p) noexcept nogil:
+    """Post what waits for `p`: DONEs and READs first, for they free others."""
+    cdef int posts = 0
+    cdef op_t *op
+    cdef int status
+    while p.ready_head != NULL and posts < SERVE_LIMIT:
+        op = p.ready_head
+        if op.flags & OP_DONE_ONLY:
+            status = done_serve(e, p, op)
+        else:
+            # get_serve may turn the op into a DONE-only one and queue it again.
+            ready_pop(p)
+            status = get_serve(e, p, op)
+            if status == FABRIC_AGAIN:
+                op.next = p.ready_head
+                p.ready_head = op
+                if p.ready_tail == NULL:
+                    p.ready_tail = op
+                break
+            posts += 1
+            continue
+        if status == FABRIC_AGAIN:
+            break
+        ready_pop(p)
+        posts += 1
+    while p.queue_head != NULL and posts < SERVE_LIMIT:
+        op = p.queue_head
+        if announce(e, p, op) == FABRIC_AGAIN:
+            break
+        queue_pop(p)
+        posts += 1
+    credit_serve(e, p)
+    return posts
+
+
+cdef int serve(engine_t *e) noexcept nogil:
+    cdef peer_t *p = e.active
+    cdef peer_t *after
+    cdef int posts = 0
+    e.active = NULL
+    while p != NULL:
+        after = p.next_active
+        p.active = 0
+        posts += serve_peer(e, p)
+        if p.ready_head != NULL or p.queue_head != NULL:
+            peer_activate(e, p)
+        p = after
+    return posts
+
+
+cdef int step(engine_t *e) noexcept nogil:
+    cdef int i
+    cdef int n
+    cdef int happened = 0
+    for i in range(e.fabric_count):
+        n = e.fabrics[i].ops.poll(e.fabrics[i], e.batch, POLL_BATCH)
+        if n > 0:
+            happened += take_batch(e, e.fabrics[i], n)
+    if e.active != NULL:
+        happened += serve(e)
+    return happened
+
+
+cdef void end_peer(engine_t *e, peer_t *p) noexcept nogil:
+    p.state = PEER_LOST if p.broken or p.gone == EVENT_LOST else PEER_CLOSED
+    if not p.finished:
+        p.finished = 2
+        e.peers_left -= 1
+    if p.broken:
+        p.fabric.ops.disconnect(p.fabric, p.rank)
+    end_operations(e, p, True)
+
+
+cdef int call_work(engine_t *e) noexcept nogil:
+    cdef uint32_t rank
+    cdef peer_t *p
+    cdef int happened = 0
+    e.call_needed = 0
+    for rank in range(e.size):
+        p = &e.peers[rank]
+        if p.broken or p.gone:
+            if p.state != PEER_LOST and p.state != PEER_CLOSED:
+                end_peer(e, p)
+                happened += 1
+        elif p.finished == 1:
+            finish_act(e, p)
+            happened += 1
+        elif p.state == PEER_NEW and (p.active or p.queue_head != NULL or p.ready_head != NULL):
+            if peer_connect(e, p) != 0:
+                p.gone = EVENT_LOST
+                end_peer(e, p)
+                happened += 1
+            elif p.state == PEER_UP:
+                happened += 1
+            else:
+                e.call_needed = 1
+    return happened
+
+
+cdef int maintain(engine_t *e) noexcept nogil:
+    cdef int i
+    cdef int happened = 0
+    for i in range(e.fabric_count):
+        happened += e.fabrics[i].ops.maintain(e.fabrics[i])
+    return happened
+
+
+cdef int turn(engine_t *e) noexcept nogil:
+    cdef int happened
+    e.in_call = 1
+    if e.starved or e.message_free_count < MESSAGES_LOW:
+        pools_reserve(e)
+    if e.unexpected.entries > e.unexpected.mask:
+        unexpected_reserve(e)
+    happened = step(e)
+    if e.call_needed:
+        happened += call_work(e)
+    if happened:
+        e.busy_turns += 1
+        if not e.busy_turns & BUSY_MASK:
+            maintain(e)
+    else:
+        e.idle_turns += 1
+        if not e.idle_turns & IDLE_MASK:
+            happened = maintain(e)
+    e.in_call = 0
+    return happened

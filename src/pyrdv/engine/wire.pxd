@@ -1,0 +1,41 @@
+# cython: language_level=3
+"""Packet layouts.  ``docs/wire.md`` is the specification; section numbers refer to it.
+
+Native byte order and alignment: the start-up handshake refuses a peer whose
+byte order or word size differs, so nothing here is ever converted.
+"""
+from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+
+cdef enum:
+    WIRE_VERSION = 1        # section 1; part of the start-up handshake
+    WIRE_HEADER = 40        # sizeof(header_t), asserted in step.pyx
+    WIRE_RTS = 56           # sizeof(rts_t), asserted in step.pyx
+
+cdef enum packet_kind:      # section 2; retired numbers are never used again
+    PACKET_EAGER = 1        # an announcement with its data behind the header
+    PACKET_RTS = 2          # an announcement of data to be read
+    PACKET_DONE = 3         # the receiver has taken (or matched) message `cookie`
+    PACKET_CREDIT = 4       # nothing but the credit field
+    PACKET_FINISH = 5       # no more announcements, no more receives; buffers stay readable
+
+cdef enum packet_flag:      # section 2.1
+    PACKET_SYNC = 1         # EAGER: answer with DONE when matched
+    PACKET_REFUSED = 2      # DONE: the receiver could not read the data
+
+cdef struct header_t:       # section 3: every packet begins with it
+    uint8_t kind
+    uint8_t flags
+    uint16_t reserved       # zero
+    uint32_t context        # announcements: communicator context
+    int32_t tag             # announcements: >= 0
+    uint32_t sequence       # announcements: 0, 1, 2 … per ordered pair of ranks
+    uint64_t length         # announcements: message bytes; DONE: bytes taken
+    uint64_t cookie         # RTS, SYNC: the sender's operation; DONE: the same
+    uint32_t credit         # cumulative eager units given back, modulo 2**32
+    uint32_t reserved2      # zero
+
+cdef struct rts_t:          # section 4
+    header_t header
+    uint64_t address        # of the data in the sender
+    uint64_t key            # of the sender's region

@@ -1,0 +1,368 @@
+"""Every exception of the package, and the one place where engine statuses become exceptions.
+
+Invariants, on which callers rely:
+
+E1. All exceptions of the package derive from `Error`; `pyrdv.MPI.Exception` is the same class.
+E2. Each class has an MPI error class (`Error.error_class`); the text names the offending values
+    (sizes, ranks, tags) and what to do about them.
+E3. The engine reports a small integer; `from_status` is the only function that turns it into an
+    exception. The integers are those of ``engine/state.pxd``.
+E4. This module imports nothing, so every layer may import it.
+"""
+
+# MPI error classes. The numbers are ours to choose (the standard fixes SUCCESS = 0 and that
+# the others are at most ERR_LASTCODE); programs compare them by name.
+SUCCESS = 0
+ERR_BUFFER = 1
+ERR_COUNT = 2
+ERR_TYPE = 3
+ERR_TAG = 4
+ERR_COMM = 5
+ERR_RANK = 6
+ERR_REQUEST = 7
+ERR_ROOT = 8
+ERR_GROUP = 9
+ERR_OP = 10
+ERR_TOPOLOGY = 11
+ERR_DIMS = 12
+ERR_ARG = 13
+ERR_UNKNOWN = 14
+ERR_TRUNCATE = 15
+ERR_OTHER = 16
+ERR_INTERN = 17
+ERR_IN_STATUS = 18
+ERR_PENDING = 19
+ERR_KEYVAL = 20
+ERR_NO_MEM = 21
+ERR_INFO = 22
+ERR_UNSUPPORTED_OPERATION = 23
+ERR_PROC_FAILED = 24
+ERR_REVOKED = 25
+ERR_LASTCODE = 127
+
+_CLASS_TEXT = {
+    SUCCESS: "no error",
+    ERR_BUFFER: "invalid buffer",
+    ERR_COUNT: "invalid count",
+    ERR_TYPE: "invalid datatype",
+    ERR_TAG: "invalid tag",
+    ERR_COMM: "invalid communicator",
+    ERR_RANK: "invalid rank",
+    ERR_REQUEST: "invalid request",
+    ERR_ROOT: "invalid root",
+    ERR_GROUP: "invalid group",
+    ERR_OP: "invalid reduction operation",
+    ERR_TOPOLOGY: "invalid topology",
+    ERR_DIMS: "invalid dimensions",
+    ERR_ARG: "invalid argument",
+    ERR_UNKNOWN: "unknown error",
+    ERR_TRUNCATE: "message truncated",
+    ERR_OTHER: "error of another kind",
+    ERR_INTERN: "internal error",
+    ERR_IN_STATUS: "see the statuses",
+    ERR_PENDING: "pending request",
+    ERR_KEYVAL: "invalid key",
+    ERR_NO_MEM: "out of memory",
+    ERR_INFO: "invalid info",
+    ERR_UNSUPPORTED_OPERATION: "operation not supported",
+    ERR_PROC_FAILED: "a peer process failed",
+    ERR_REVOKED: "communicator revoked",
+    ERR_LASTCODE: "last error code",
+}
+
+
+def error_string(code):
+    """Describe an MPI error class or code in a few words.
+
+    Parameters
+    ----------
+    code : int
+        One of the ``ERR_*`` constants or `SUCCESS`.
+
+    Returns
+    -------
+    str
+    """
+    try:
+        return _CLASS_TEXT[int(code)]
+    except KeyError:
+        raise ArgumentError(
+            f"error code {code} is not known; codes go from {SUCCESS} to {ERR_REVOKED}"
+        ) from None
+
+
+class Error(RuntimeError):
+    """Base of every error of the package (``MPI.Exception``).
+
+    Parameters
+    ----------
+    what : str or int
+        The text, or, as in mpi4py, an error class whose standard text is used.
+    **facts
+        Values that a handler may want (ranks, sizes, tags); kept as attributes.
+
+    Attributes
+    ----------
+    error_class : int
+        The MPI error class.
+    """
+
+    error_class = ERR_OTHER
+
+    def __init__(self, what=ERR_UNKNOWN, **facts):
+        if isinstance(what, int):
+            self.error_class = int(what)
+            what = error_string(what)
+        super().__init__(what)
+        self.__dict__.update(facts)
+
+    @property
+    def error_code(self):
+        """The same as `error_class`: there are no finer codes."""
+        return self.error_class
+
+    @property
+    def error_string(self):
+        """The text of this error."""
+        return str(self)
+
+    def Get_error_class(self):
+        """Return the MPI error class."""
+        return self.error_class
+
+    def Get_error_code(self):
+        """Return the error code, which is the error class."""
+        return self.error_class
+
+    def Get_error_string(self):
+        """Return the text of this error."""
+        return str(self)
+
+    def __int__(self):
+        return self.error_class
+
+
+# --- arguments ------------------------------------------------------------------------------
+
+
+class ArgumentError(Error, ValueError):
+    """An argument has a value that the call cannot accept."""
+
+    error_class = ERR_ARG
+
+
+class RankError(ArgumentError):
+    """A rank outside the communicator."""
+
+    error_class = ERR_RANK
+
+
+class RootError(RankError):
+    """A root outside the communicator."""
+
+    error_class = ERR_ROOT
+
+
+class TagError(ArgumentError):
+    """A tag outside 0..TAG_UB, or a wildcard where none is allowed."""
+
+    error_class = ERR_TAG
+
+
+class CountError(ArgumentError):
+    """A count or displacement that is negative or does not fit the buffer."""
+
+    error_class = ERR_COUNT
+
+
+class DatatypeError(Error, TypeError):
+    """A datatype that is unknown, or does not fit the buffer or the operation."""
+
+    error_class = ERR_TYPE
+
+
+class InvalidBufferError(Error, BufferError):
+    """A buffer that cannot be used: read-only, not contiguous, of the wrong size or kind."""
+
+    error_class = ERR_BUFFER
+
+
+class CommunicatorError(Error, ValueError):
+    """A communicator that is null or was freed."""
+
+    error_class = ERR_COMM
+
+
+class OpError(Error, ValueError):
+    """A reduction operation that does not exist for the datatype."""
+
+    error_class = ERR_OP
+
+
+class RequestError(Error, ValueError):
+    """A request or message that is null, was completed or belongs to another process."""
+
+    error_class = ERR_REQUEST
+
+
+class UnsupportedError(Error, NotImplementedError):
+    """Something that MPI has and this version has not."""
+
+    error_class = ERR_UNSUPPORTED_OPERATION
+
+
+# --- the outcome of operations ----------------------------------------------------------------
+
+
+class TruncationError(Error):
+    """A message was longer than the receive buffer; the buffer holds none or part of it."""
+
+    error_class = ERR_TRUNCATE
+
+
+class PeerLostError(Error):
+    """The peer of an operation ended or cannot be reached; attribute ``peer`` is its rank."""
+
+    error_class = ERR_PROC_FAILED
+
+
+class CancelledError(Error):
+    """The operation was cancelled before it matched."""
+
+    error_class = ERR_PENDING
+
+
+class NoMemoryError(Error, MemoryError):
+    """Memory for an operation could not be had."""
+
+    error_class = ERR_NO_MEM
+
+
+class DeadlockError(Error):
+    """An operation can never complete, such as a blocking send to oneself that nobody receives."""
+
+    error_class = ERR_OTHER
+
+
+class InternalError(Error):
+    """A broken invariant inside the package: please report it with its text."""
+
+    error_class = ERR_INTERN
+
+
+# --- the life of a process ---------------------------------------------------------------------
+
+
+class StateError(Error):
+    """A call at a time when it cannot work."""
+
+
+class NotInitializedError(StateError):
+    """The world of this process does not exist yet."""
+
+
+class FinalizedError(StateError):
+    """The world of this process has ended."""
+
+
+class ForkedError(StateError):
+    """A call in a forked child, which is not a rank of its parent's job."""
+
+
+class ConfigError(Error, ValueError):
+    """An environment variable or option has a value that is not allowed."""
+
+    error_class = ERR_ARG
+
+
+class LaunchError(Error):
+    """A job cannot be started, or its launcher is gone."""
+
+
+class BootstrapError(LaunchError):
+    """The exchange between ranks and launcher at start-up failed."""
+
+
+class VersionError(BootstrapError):
+    """Two processes of one job run versions that cannot work together."""
+
+
+# --- engine status -> exception ------------------------------------------------------------------
+
+STATUS_OK = 0
+STATUS_TRUNCATED = 1
+STATUS_PEER_LOST = 2
+STATUS_CANCELLED = 3
+STATUS_NO_MEMORY = 4
+STATUS_INVALID = 5
+
+
+def _truncated(message_bytes, buffer_bytes, source, tag):
+    return TruncationError(
+        f"message of {message_bytes} bytes from rank {source} with tag {tag} does not fit the "
+        f"receive buffer of {buffer_bytes} bytes; give a buffer of at least {message_bytes} bytes, "
+        "or learn the size first with Probe/Mprobe and Status.Get_count",
+        message_bytes=message_bytes, buffer_bytes=buffer_bytes, source=source, tag=tag,
+    )
+
+
+def _peer_lost(peer, reason=""):
+    because = f" ({reason})" if reason else ""
+    return PeerLostError(
+        f"rank {peer} is gone{because}: the operation cannot complete; operations with other "
+        "ranks go on",
+        peer=peer, reason=reason,
+    )
+
+
+def _cancelled(source=None, tag=None):
+    which = "" if source is None else f" (peer {source}, tag {tag})"
+    return CancelledError(f"the operation{which} was cancelled", source=source, tag=tag)
+
+
+def _no_memory(wanted_bytes=0, what="an operation"):
+    size = f" ({wanted_bytes} bytes)" if wanted_bytes else ""
+    return NoMemoryError(
+        f"no memory for {what}{size}; complete outstanding requests before posting more, or "
+        "raise the process's memory limit",
+        wanted_bytes=wanted_bytes,
+    )
+
+
+def _invalid(what="", **facts):
+    values = ", ".join(f"{name} {value}" for name, value in facts.items())
+    detail = ": ".join(part for part in (what, values) if part) or "no detail"
+    return InternalError(f"the engine refused an operation ({detail}); please report this", **facts)
+
+
+_FROM_STATUS = {
+    STATUS_TRUNCATED: _truncated,
+    STATUS_PEER_LOST: _peer_lost,
+    STATUS_CANCELLED: _cancelled,
+    STATUS_NO_MEMORY: _no_memory,
+    STATUS_INVALID: _invalid,
+}
+
+
+def from_status(code, **facts):
+    """Make the exception for an engine status (not raised here).
+
+    Parameters
+    ----------
+    code : int
+        1 truncated, 2 peer lost, 3 cancelled, 4 no memory, 5 invalid.
+    **facts
+        What the text needs. 1: ``message_bytes, buffer_bytes, source, tag`` (bytes, ranks);
+        2: ``peer, reason=""``; 3: ``source=None, tag=None``; 4: ``wanted_bytes=0, what=""``;
+        5: ``what=""`` and any others.
+
+    Returns
+    -------
+    Error
+        An instance of the class that fits.
+    """
+    maker = _FROM_STATUS.get(code)
+    if maker is None:
+        return InternalError(f"the engine returned status {code}, which is not known; "
+                             "please report this", status=code)
+    return maker(**facts)

@@ -1,0 +1,1 @@
+"""The fabrics: what moves packets and memory between ranks."""

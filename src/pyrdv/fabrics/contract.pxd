@@ -1,0 +1,145 @@
+# cython: language_level=3
+"""The verbs-shaped contract between the engine and every fabric.
+
+A *fabric* moves packets and memory between the ranks of one job.  The engine
+sees it only through the structures below; a fabric never calls the engine.
+Peers are named by their world rank.
+
+Two kinds of calling context exist, and each operation says which it allows:
+
+``step``
+    Any thread that holds the engine's lock, possibly inside a signal handler.
+    Must be ``noexcept nogil``, never block, never call malloc/free, take no
+    lock, touch no Python object and do bounded work (rule R1).
+``call``
+    A thread inside an API call that holds the engine's lock.  May allocate
+    and make non-blocking system calls.  Never a signal handler.
+
+Invariants that every fabric keeps:
+
+F1  Packets from one peer are delivered in the order they were posted.
+F2  A chain is accepted whole or not at all.
+F3  A SEND's header and payload are copied before ``post`` returns.
+F4  A READ or WRITE touches local memory from ``post`` until its completion
+    is returned by ``poll``, and never afterwards.
+F5  A fenced work request starts only after all earlier work requests of its
+    chain are complete.
+F6  A packet that was not released is returned by the next ``poll`` again.
+F7  After EVENT_LOST or EVENT_CLOSED for a peer nothing more comes from it,
+    and every packet it had handed over before was delivered first.
+F8  After ``arm`` returned FABRIC_OK, anything that ``poll`` or ``maintain``
+    would act on makes ``wake_fd`` readable.
+"""
+from libc.stdint cimport int8_t, uint8_t, uint32_t, uint64_t
+
+
+cdef enum:
+    # The largest header of a SEND, in bytes.
+    HEADER_MAX = 64
+
+cdef enum fabric_status:
+    FABRIC_OK = 0
+    FABRIC_AGAIN = 1        # no resource now; ordinary: poll, then try again
+    FABRIC_LOST = -1        # the peer is gone
+    FABRIC_INVALID = -2     # an argument was refused, nothing was done
+    FABRIC_FAILED = -3      # the system refused; errno is in fabric_t.error
+
+cdef enum opcode:
+    WR_SEND = 1             # header + payload, delivered as one packet
+    WR_READ = 2             # remote memory -> local memory
+    WR_WRITE = 3            # local memory -> remote memory
+
+cdef enum wr_flag:
+    WR_SIGNALED = 1         # report READ/WRITE completion through poll
+    WR_FENCE = 2            # see F5
+
+cdef enum access_flag:
+    ACCESS_LOCAL = 1        # local source or sink of a transfer
+    ACCESS_REMOTE_READ = 2
+    ACCESS_REMOTE_WRITE = 4
+
+cdef enum event_kind:
+    EVENT_PACKET = 1        # data/length: a packet inside fabric memory
+    EVENT_READ = 2          # a signaled READ ended, id and status are set
+    EVENT_WRITE = 3         # a signaled WRITE was handed over (V5), likewise
+    EVENT_CLOSED = 4        # the peer disconnected in good order
+    EVENT_LOST = 5          # the peer died or broke the protocol
+
+cdef enum capability:
+    CAP_SINGLE_COPY = 1     # READ/WRITE move data without the peer's CPU
+    CAP_LOCAL = 2           # the peer runs on this host
+
+cdef struct work_request:
+    uint8_t opcode
+    uint8_t flags
+    uint32_t header_length  # SEND: <= HEADER_MAX
+    const void *header      # SEND
+    void *local             # SEND: payload; READ: sink; WRITE: source
+    uint64_t length         # of the payload or the transfer, bytes
+    uint64_t local_key      # READ/WRITE: key of a region that holds local
+    uint64_t remote         # READ/WRITE: address in the peer
+    uint64_t remote_key     # READ/WRITE: the peer's region key
+    uint64_t id             # READ/WRITE: comes back in the completion
+
+cdef struct completion:
+    uint8_t kind            # event_kind
+    int8_t status           # READ/WRITE: a fabric_status
+    uint32_t peer
+    uint32_t length         # PACKET: bytes at data
+    const void *data        # PACKET: 8-byte aligned, valid until released;
+                            # a hostile peer may still change it: copy, then check
+    uint64_t id             # READ/WRITE
+
+cdef struct region:
+    uint64_t key            # goes into work requests and over the wire
+    void *address
+    uint64_t length
+
+cdef struct fabric_t
+
+cdef struct fabric_ops:
+    # step.  Post `count` work requests to `peer` as one chain.
+    # OK | AGAIN | LOST | INVALID.  A peer that was not connected: AGAIN.
+    int (*post)(fabric_t *self, uint32_t peer, const work_request *chain,
+                int count) noexcept nogil
+    # step.  Fill up to `limit` completions, peers in rotation; returns how
+    # many.  Packets stay with the fabric until released.
+    int (*poll)(fabric_t *self, completion *out, int limit) noexcept nogil
+    # step.  The first `count` packets of `peer` returned by the last poll
+    # were consumed; their memory goes back to the fabric.
+    void (*release)(fabric_t *self, uint32_t peer, int count) noexcept nogil
+    # call.  Make [address, address+length) usable; fills `out`.
+    # OK | INVALID | FAILED.
+    int (*register_memory)(fabric_t *self, void *address, uint64_t length,
+                           int access, region *out) noexcept nogil
+    # step.  The region must have no transfer under way.
+    void (*deregister)(fabric_t *self, region *which) noexcept nogil
+    # call.  Start or continue the connection to `peer`.  OK once packets can
+    # be posted; AGAIN while it is under way; LOST | FAILED.
+    int (*connect)(fabric_t *self, uint32_t peer) noexcept nogil
+    # call.  No more posts to `peer`: what was posted is still delivered, the
+    # peer sees EVENT_CLOSED after it.  Idempotent.
+    void (*disconnect)(fabric_t *self, uint32_t peer) noexcept nogil
+    # call.  Accept connections, notice deaths, refill pools.  Never blocks.
+    # Returns the number of things that happened.
+    int (*maintain)(fabric_t *self) noexcept nogil
+    # call.  Prepare to sleep on wake_fd (F8).  OK: sleep; AGAIN: poll first.
+    int (*arm)(fabric_t *self) noexcept nogil
+    # call.  Awake again: take back the arming, drain wake_fd.
+    void (*disarm)(fabric_t *self) noexcept nogil
+
+cdef struct fabric_t:
+    const fabric_ops *ops
+    uint32_t rank           # own world rank
+    uint32_t size           # ranks in the job
+    uint32_t capabilities   # capability flags that hold for every peer
+    uint32_t packet_max     # largest SEND, header and payload, bytes
+    uint32_t eager_max      # payload up to which eager is the better protocol
+    uint64_t transfer_max   # largest READ/WRITE, bytes
+    int wake_fd             # readable when armed and something happened
+    int error               # errno of the last FABRIC_FAILED
+
+
+cdef class Fabric:
+    """Owner of one ``fabric_t``; what ``world`` hands to the engine."""
+    cdef fabric_t *handle

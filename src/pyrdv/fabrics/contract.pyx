@@ -1,0 +1,43 @@
+# cython: language_level=3
+"""The Python face that all fabrics share."""
+
+
+cdef class Fabric:
+    """One fabric of one rank.
+
+    Concrete fabrics derive from it, fill ``handle`` in ``__cinit__`` and free
+    it in ``__dealloc__``.
+    """
+
+    @property
+    def rank(self):
+        """World rank of this end."""
+        return self.handle.rank
+
+    @property
+    def size(self):
+        """Number of ranks in the job."""
+        return self.handle.size
+
+    @property
+    def capabilities(self):
+        """The capability flags of the contract, as an integer."""
+        return self.handle.capabilities
+
+    @property
+    def wake_fd(self):
+        """Descriptor that becomes readable while armed."""
+        return self.handle.wake_fd
+
+    @property
+    def eager_max(self):
+        """Payload in bytes up to which eager is the better protocol."""
+        return self.handle.eager_max
+
+    def disconnect(self, peer):
+        """Close the connection to `peer` in good order."""
+        self.handle.ops.disconnect(self.handle, peer)
+
+    def maintain(self):
+        """Accept connections and notice deaths; number of events."""
+        return self.handle.ops.maintain(self.handle)

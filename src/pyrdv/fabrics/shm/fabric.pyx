@@ -1,0 +1,248 @@
+# cython: language_level=3
+"""Python owner of one shm fabric: construction, addresses, counters."""
+import hashlib
+import os
+
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.errno cimport errno
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
+
+from pyrdv.fabrics.contract cimport CAP_LOCAL, CAP_SINGLE_COPY, HEADER_MAX, Fabric, fabric_ops
+from pyrdv.fabrics.shm.channel cimport (
+    NODES, SHM_MAGIC, SHM_PACKET_MAX, SHM_VERSION, inbound_t, node_t, peer_t)
+from pyrdv.fabrics.shm.control cimport (
+    control_close, control_open, shm_arm, shm_connect, shm_deregister, shm_disarm,
+    shm_disconnect, shm_maintain, shm_register)
+from pyrdv.fabrics.shm.datapath cimport shm_poll, shm_post, shm_release
+from pyrdv.fabrics.shm.segment cimport NAME_MAX_BYTES, address_t, may_copy, open_listener
+
+
+cdef extern from "<sys/prctl.h>" nogil:
+    int PR_SET_PTRACER
+    unsigned long PR_SET_PTRACER_ANY
+    int prctl(int option, ...)
+
+
+cdef enum:
+    TRANSFER_BITS = 35  # 32 GiB: 131072 chunks of the largest size
+
+cdef fabric_ops OPS  # constant after import
+OPS.post = shm_post
+OPS.poll = shm_poll
+OPS.release = shm_release
+OPS.register_memory = shm_register
+OPS.deregister = shm_deregister
+OPS.connect = shm_connect
+OPS.disconnect = shm_disconnect
+OPS.maintain = shm_maintain
+OPS.arm = shm_arm
+OPS.disarm = shm_disarm
+
+cdef dict MODES = {"off": 0, "auto": 1, "on": 2}
+
+
+def _allow_single_copy():
+    # Where Yama restricts ptrace to descendants (scope 1), peers need our
+    # consent to copy from and to this process; it also admits a debugger of
+    # the same user.  In scope 2 and 3 no consent helps.
+    try:
+        with open("/proc/sys/kernel/yama/ptrace_scope") as file:
+            scope = file.read().strip()
+    except OSError:
+        return
+    if scope == "1":
+        prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0)
+
+
+cdef class ShmFabric(Fabric):
+    """Messages between the processes of one user on one host.
+
+    Parameters
+    ----------
+    rank, size : int
+        World rank of this end and number of ranks in the job.
+    token : bytes
+        Secret of the job; connections from processes without it are refused.
+    single_copy : {'auto', 'on', 'off'}
+        Whether large transfers are copied by the kernel between the
+        processes: where it is allowed; always (connecting fails where it is
+        not); never (they go through shared memory).
+
+    Raises
+    ------
+    ValueError
+        For a rank outside ``0 <= rank < size`` or an unknown `single_copy`.
+    OSError
+        If the system refuses a socket or the descriptor limit is reached.
+    """
+
+    def __cinit__(self, rank, size, bytes token, single_copy="auto"):
+        self.state.listen_fd = -1
+        self.state.base.wake_fd = -1
+        self.handle = &self.state.base
+        if not 0 <= rank < size:
+            raise ValueError(f"rank {rank} is not in 0..{size - 1}: give 0 <= rank < size")
+        if single_copy not in MODES:
+            raise ValueError(f"single_copy={single_copy!r}: use 'auto', 'on' or 'off'")
+        self.state.pid = os.getpid()
+        self.state.uid = os.geteuid()
+        self.state.mode = MODES[single_copy]
+        self.state.base.ops = &OPS
+        self.state.base.rank = rank
+        self.state.base.size = size
+        self.state.base.packet_max = SHM_PACKET_MAX
+        self.state.base.eager_max = SHM_PACKET_MAX - HEADER_MAX
+        self.state.base.transfer_max = <uint64_t> 1 << TRANSFER_BITS
+        self.state.base.capabilities = CAP_LOCAL | (CAP_SINGLE_COPY if self.state.mode else 0)
+        digest = hashlib.sha256(b"pyrdv shm " + token).digest()
+        memcpy(self.state.token, <const uint8_t *> digest, 32)
+        self.state.probe = int.from_bytes(os.urandom(8), "little") | 1
+        self._reserve()
+        self._listen()
+        if self.state.mode:
+            _allow_single_copy()
+
+    cdef _reserve(self):
+        # Everything that a step may need, so that no step allocates (R1).
+        cdef uint32_t size = self.state.base.size
+        cdef uint32_t i
+        self.state.peers = <peer_t *> calloc(size, sizeof(peer_t))
+        self.state.inbound = <inbound_t **> calloc(size, sizeof(inbound_t *))
+        self.state.inbound_rank = <uint32_t *> calloc(size, sizeof(uint32_t))
+        self.state.busy = <uint32_t *> calloc(size, sizeof(uint32_t))
+        self.state.ending = <uint32_t *> calloc(size, sizeof(uint32_t))
+        self.state.nodes = <node_t *> calloc(NODES, sizeof(node_t))
+        if (self.state.peers == NULL or self.state.inbound == NULL or self.state.busy == NULL
+                or self.state.inbound_rank == NULL or self.state.ending == NULL
+                or self.state.nodes == NULL):
+            raise MemoryError(f"no memory for a shm fabric of {size} ranks")
+        for i in range(NODES - 1):
+            self.state.nodes[i].next = &self.state.nodes[i + 1]
+        self.state.free_nodes = self.state.nodes
+        self.state.free_count = NODES
+
+    cdef _listen(self):
+        cdef bytes name = b"pyrdv-" + os.urandom(16).hex().encode()
+        cdef address_t *own = <address_t *> calloc(1, sizeof(address_t))
+        if own == NULL:
+            raise MemoryError("no memory for the address of a shm fabric")
+        self.state.peers[self.state.base.rank].address = own
+        own.magic = SHM_MAGIC
+        own.version = SHM_VERSION
+        own.pid = self.state.pid
+        own.probe_address = <uint64_t> &self.state.probe
+        own.probe = self.state.probe
+        own.name_length = <uint32_t> len(name)
+        memcpy(own.name, <const uint8_t *> name, len(name))
+        self.state.listen_fd = open_listener(own.name, own.name_length)
+        if self.state.listen_fd < 0 or control_open(&self.state) < 0:
+            raise OSError(errno, f"shm fabric of rank {self.rank}: {os.strerror(errno)} while "
+                          "opening its sockets; raise the limit of open files (ulimit -n)")
+        self.open = True
+
+    def __dealloc__(self):
+        cdef uint32_t i
+        if self.state.peers != NULL:
+            control_close(&self.state)
+            for i in range(self.state.base.size):
+                free(self.state.peers[i].address)
+        free(self.state.peers)
+        free(self.state.inbound)
+        free(self.state.inbound_rank)
+        free(self.state.busy)
+        free(self.state.ending)
+        free(self.state.nodes)
+        free(self.state.regions)
+
+    @property
+    def address(self):
+        """What other ranks need to connect to this one, as bytes."""
+        return PyBytes_FromStringAndSize(
+            <char *> self.state.peers[self.state.base.rank].address, sizeof(address_t))
+
+    def set_peers(self, addresses):
+        """Tell where the other ranks are.
+
+        Parameters
+        ----------
+        addresses : sequence of bytes or None
+            ``address`` of each rank; None for a rank on another host.  The
+            own entry is ignored.  ``CAP_SINGLE_COPY`` stays set only if it
+            holds for every peer given.
+
+        Raises
+        ------
+        ValueError
+            For a wrong number of entries, or an entry that is no address or
+            one of another version.
+        """
+        cdef uint32_t rank
+        cdef address_t *entry
+        cdef bint single = self.state.mode != 0
+        if len(addresses) != self.size:
+            raise ValueError(f"{len(addresses)} addresses for {self.size} ranks: give one per rank")
+        for rank in range(self.state.base.size):
+            if addresses[rank] is None or rank == self.state.base.rank:
+                continue
+            entry = self._parse(rank, addresses[rank])
+            free(self.state.peers[rank].address)
+            self.state.peers[rank].address = entry
+            if single and not may_copy(entry.pid, entry.probe_address, entry.probe):
+                single = False
+        if not single:
+            self.state.base.capabilities &= ~<uint32_t> CAP_SINGLE_COPY
+
+    cdef address_t *_parse(self, rank, bytes text) except NULL:
+        cdef address_t *entry
+        if len(text) != sizeof(address_t):
+            raise ValueError(f"shm address of rank {rank} has {len(text)} bytes instead of "
+                             f"{sizeof(address_t)}: run the same version on all ranks")
+        entry = <address_t *> calloc(1, sizeof(address_t))
+        if entry == NULL:
+            raise MemoryError("no memory for the address of a peer")
+        memcpy(entry, <const char *> text, sizeof(address_t))
+        if entry.magic != SHM_MAGIC or entry.version != SHM_VERSION:
+            version = entry.version
+            free(entry)
+            raise ValueError(f"shm address of rank {rank} is of layout {version}, ours is "
+                             f"{SHM_VERSION}: run the same version on all ranks")
+        if not 0 < entry.name_length <= NAME_MAX_BYTES:
+            free(entry)
+            raise ValueError(f"shm address of rank {rank} is damaged: its name length is wrong")
+        return entry
+
+    def close(self):
+        """Close all descriptors and free all channels; idempotent.
+
+        Peers that were not told goodbye (``disconnect``) see this end as
+        lost.  In a forked child it closes the child's copies and tells
+        nobody, so that the parent's death stays visible to its peers.
+        """
+        if self.open:
+            self.open = False
+            control_close(&self.state)
+
+    @property
+    def closed(self):
+        """Whether ``close`` was called."""
+        return not self.open
+
+    @property
+    def counters(self):
+        """What this end did so far, a dict of integers."""
+        return {
+            "packets": self.state.counters.packets,
+            "bulk_packets": self.state.counters.bulk_packets,
+            "received": self.state.counters.received,
+            "jobs": self.state.counters.jobs,
+            "chunks": self.state.counters.chunks,
+            "chunks_helped": self.state.counters.chunks_helped,
+            "staged_jobs": self.state.counters.staged_jobs,
+            "cells": self.state.counters.cells,
+            "doorbells": self.state.counters.doorbells,
+            "sleeps": self.state.counters.sleeps,
+            "refused": self.state.counters.refused,
+            "accept_errors": self.state.counters.accept_errors,
+        }

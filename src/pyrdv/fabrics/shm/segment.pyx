@@ -1,0 +1,322 @@
+# cython: language_level=3
+"""The shared memory of a channel: made by its producer, taken by its consumer.
+
+G1  The memory has no name: it is a memfd that travels with the hello, so
+    nothing is left behind whoever dies, and /dev/shm is not involved.
+G2  No access to it can raise SIGBUS: its pages are allocated before it is
+    handed over, and it is sealed against changes of its size.  A consumer
+    refuses memory without these seals or of another size.
+G3  The producer may use the channel at once: connect() to a listening socket
+    succeeds without the other side's CPU, and hello and memory wait in its queue.
+G4  A hello is taken only from a process of the same user (SO_PEERCRED, checked
+    on both sides) that knows the job's digest.
+"""
+from libc.errno cimport (
+    EACCES, EAGAIN, ECONNREFUSED, ECONNRESET, EINTR, EPERM, EPIPE, errno)
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset
+
+from pyrdv.fabrics.contract cimport (
+    FABRIC_AGAIN, FABRIC_FAILED, FABRIC_INVALID, FABRIC_LOST, FABRIC_OK)
+from pyrdv.fabrics.shm.channel cimport (
+    SHM_MAGIC, SHM_VERSION, TOKEN, inbound_t, outbound_t, shm_bytes, shm_segment, shm_t)
+
+
+cdef extern from "handover.h" nogil:
+    ssize_t handover_send(int socket, const void *data, size_t length, int fd)
+    ssize_t handover_receive(int socket, void *data, size_t room, int *fd)
+
+cdef extern from "<sys/socket.h>" nogil:
+    int AF_UNIX, SOCK_SEQPACKET, SOCK_CLOEXEC, SOCK_NONBLOCK, SOL_SOCKET, SO_PEERCRED
+    struct sockaddr:
+        pass
+    struct ucred:
+        int pid
+        unsigned int uid
+        unsigned int gid
+    int socket(int domain, int kind, int protocol)
+    int bind(int fd, const sockaddr *address, unsigned int length)
+    int listen(int fd, int backlog)
+    int connect(int fd, const sockaddr *address, unsigned int length)
+    int getsockopt(int fd, int level, int name, void *value, unsigned int *length)
+
+cdef extern from "<sys/un.h>" nogil:
+    struct sockaddr_un:
+        unsigned short sun_family
+        char sun_path[108]
+
+cdef extern from "<sys/mman.h>" nogil:
+    int PROT_READ, PROT_WRITE, MAP_SHARED, MAP_POPULATE, MFD_CLOEXEC, MFD_ALLOW_SEALING
+    void *MAP_FAILED
+    int memfd_create(const char *name, unsigned int flags)
+    void *mmap(void *address, size_t length, int protection, int flags, int fd, long offset)
+    int munmap(void *address, size_t length)
+
+cdef extern from "<sys/stat.h>" nogil:
+    struct stat:
+        long st_size
+    int fstat(int fd, stat *out)
+
+cdef extern from "<fcntl.h>" nogil:
+    int F_ADD_SEALS, F_GET_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW
+    int fcntl(int fd, int command, ...)
+    int posix_fallocate(int fd, long offset, long length)
+
+cdef extern from "<unistd.h>" nogil:
+    int ftruncate(int fd, long length)
+    int close(int fd)
+
+cdef extern from "<sys/uio.h>" nogil:
+    struct iovec:
+        void *iov_base
+        size_t iov_len
+    ssize_t process_vm_readv(int pid, const iovec *local, unsigned long local_count,
+                             const iovec *remote, unsigned long remote_count,
+                             unsigned long flags)
+
+
+cdef struct hello_t:
+    # The only message on a channel's socket; doorbells are single bytes.
+    uint64_t magic
+    uint32_t version
+    uint32_t from_rank
+    uint32_t to_rank
+    uint32_t staged
+    uint64_t probe_address
+    uint64_t probe
+    uint8_t token[32]
+
+
+cdef unsigned int abstract(sockaddr_un *where, const uint8_t *name, uint32_t length) noexcept nogil:
+    memset(where, 0, sizeof(sockaddr_un))
+    where.sun_family = <unsigned short> AF_UNIX
+    memcpy(&where.sun_path[1], name, length)
+    return <unsigned int> (sizeof(unsigned short) + 1 + length)
+
+
+cdef int open_listener(const uint8_t *name, uint32_t length) noexcept nogil:
+    cdef sockaddr_un where
+    cdef unsigned int size = abstract(&where, name, length)
+    cdef int kept
+    cdef int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)
+    if fd < 0:
+        return -1
+    if bind(fd, <sockaddr *> &where, size) or listen(fd, 4096):
+        kept = errno
+        close(fd)
+        (&errno)[0] = kept
+        return -1
+    return fd
+
+
+cdef bint credentials(int fd, ucred *out) noexcept nogil:
+    cdef unsigned int length = sizeof(ucred)
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, out, &length) == 0
+
+
+cdef bint may_copy(int pid, uint64_t probe_address, uint64_t probe) noexcept nogil:
+    cdef uint64_t found = 0
+    cdef iovec mine, theirs
+    mine.iov_base = &found
+    mine.iov_len = sizeof(found)
+    theirs.iov_base = <void *> probe_address
+    theirs.iov_len = sizeof(found)
+    return (process_vm_readv(pid, &mine, 1, &theirs, 1, 0) == sizeof(found)
+            and found == probe)
+
+
+cdef shm_segment *make_segment(uint32_t own, uint32_t peer, bint staged,
+                               int *memory) noexcept nogil:
+    # Mapped and ready to be handed over as *memory; NULL with errno.
+    cdef uint32_t size = shm_bytes(staged)
+    cdef shm_segment *segment
+    cdef int failed, fd = memfd_create("pyrdv", MFD_CLOEXEC | MFD_ALLOW_SEALING)
+    if fd < 0:
+        return NULL
+    failed = ftruncate(fd, size)
+    if not failed:
+        failed = posix_fallocate(fd, 0, size)
+        if failed:
+            (&errno)[0] = failed
+    if not failed:
+        failed = fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+    segment = NULL
+    if not failed:
+        segment = <shm_segment *> mmap(NULL, size, PROT_READ | PROT_WRITE,
+                                       MAP_SHARED | MAP_POPULATE, fd, 0)
+        if <void *> segment == MAP_FAILED:
+            segment = NULL
+    if segment == NULL:
+        failed = errno
+        close(fd)
+        (&errno)[0] = failed
+        return NULL
+    segment.magic = SHM_MAGIC
+    segment.version = SHM_VERSION
+    segment.bytes = size
+    segment.from_rank = own
+    segment.to_rank = peer
+    segment.staged = staged
+    memory[0] = fd
+    return segment
+
+
+cdef shm_segment *take_segment(int memory, const hello_t *hello) noexcept nogil:
+    # G2: map what came with a hello, if it is what it must be.
+    cdef stat facts
+    cdef shm_segment *segment
+    cdef uint32_t size = shm_bytes(hello.staged)
+    cdef int seals = fcntl(memory, F_GET_SEALS)
+    if seals < 0 or not seals & F_SEAL_SHRINK or not seals & F_SEAL_GROW:
+        return NULL
+    if fstat(memory, &facts) or facts.st_size != <long> size:
+        return NULL
+    # The pages of a hole would be allocated on first touch, which may fail.
+    if posix_fallocate(memory, 0, size):
+        return NULL
+    segment = <shm_segment *> mmap(NULL, size, PROT_READ | PROT_WRITE,
+                                   MAP_SHARED | MAP_POPULATE, memory, 0)
+    if <void *> segment == MAP_FAILED:
+        return NULL
+    if (segment.magic != SHM_MAGIC or segment.version != SHM_VERSION or segment.bytes != size
+            or segment.from_rank != hello.from_rank or segment.to_rank != hello.to_rank):
+        munmap(segment, size)
+        return NULL
+    return segment
+
+
+cdef int reach(shm_t *self, const address_t *address, ucred *who, int *status) noexcept nogil:
+    # A socket connected to the peer's listener; -1 and *status otherwise.
+    cdef sockaddr_un where
+    cdef unsigned int size = abstract(&where, address.name, address.name_length)
+    cdef int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)
+    status[0] = FABRIC_FAILED
+    if fd < 0:
+        self.base.error = errno
+        return -1
+    if connect(fd, <sockaddr *> &where, size):
+        if errno == EAGAIN or errno == EINTR:
+            status[0] = FABRIC_AGAIN  # its queue is full
+        elif errno == ECONNREFUSED or errno == ECONNRESET:
+            status[0] = FABRIC_LOST
+        else:
+            self.base.error = errno
+    elif not credentials(fd, who):
+        self.base.error = errno
+    elif who.uid != self.uid:
+        self.base.error = EACCES
+    else:
+        return fd
+    close(fd)
+    return -1
+
+
+cdef outbound_t *open_outbound(shm_t *self, uint32_t rank, const address_t *address,
+                               int *status) noexcept nogil:
+    cdef ucred who
+    cdef hello_t hello
+    cdef int memory = -1
+    cdef ssize_t sent
+    cdef bint single
+    cdef outbound_t *out
+    cdef int fd = reach(self, address, &who, status)
+    if fd < 0:
+        return NULL
+    single = self.mode != 0 and may_copy(who.pid, address.probe_address, address.probe)
+    out = <outbound_t *> calloc(1, sizeof(outbound_t))
+    if self.mode == 2 and not single:
+        self.base.error = EPERM
+    elif out != NULL:
+        out.segment = make_segment(self.base.rank, rank, not single, &memory)
+        if out.segment == NULL:
+            self.base.error = errno
+    if out == NULL or out.segment == NULL:
+        free(out)
+        close(fd)
+        status[0] = FABRIC_FAILED
+        return NULL
+    out.fd = fd
+    out.pid = who.pid
+    out.single_copy = single
+    memset(&hello, 0, sizeof(hello))
+    hello.magic = SHM_MAGIC
+    hello.version = SHM_VERSION
+    hello.from_rank = self.base.rank
+    hello.to_rank = rank
+    hello.staged = not single
+    hello.probe_address = <uint64_t> &self.probe
+    hello.probe = self.probe
+    memcpy(hello.token, self.token, TOKEN)
+    sent = handover_send(fd, &hello, sizeof(hello), memory)
+    if sent != sizeof(hello):
+        self.base.error = errno
+        status[0] = FABRIC_FAILED
+        if errno == EAGAIN:
+            status[0] = FABRIC_AGAIN
+        elif errno == EPIPE or errno == ECONNRESET:
+            status[0] = FABRIC_LOST
+        close(memory)
+        close(fd)
+        free_outbound(out)
+        return NULL
+    close(memory)
+    status[0] = FABRIC_OK
+    return out
+
+
+cdef bint acceptable(shm_t *self, const hello_t *hello) noexcept nogil:
+    cdef uint8_t different = 0
+    cdef int i
+    if hello.magic != SHM_MAGIC or hello.version != SHM_VERSION:
+        return False
+    if hello.from_rank >= self.base.size or hello.to_rank != self.base.rank:
+        return False
+    for i in range(TOKEN):  # the time taken tells nothing
+        different |= hello.token[i] ^ self.token[i]
+    return different == 0 and self.peers[hello.from_rank].into == NULL and hello.staged <= 1
+
+
+cdef inbound_t *open_inbound(shm_t *self, int fd, uint32_t *rank, int *status) noexcept nogil:
+    cdef ucred who
+    cdef hello_t hello
+    cdef int memory = -1
+    cdef inbound_t *into = NULL
+    cdef shm_segment *segment
+    cdef ssize_t length = handover_receive(fd, &hello, sizeof(hello), &memory)
+    if length < 0 and (errno == EAGAIN or errno == EINTR):
+        status[0] = FABRIC_AGAIN
+        return NULL
+    status[0] = FABRIC_INVALID
+    if (length == sizeof(hello) and memory >= 0 and credentials(fd, &who)
+            and who.uid == self.uid and acceptable(self, &hello)):
+        segment = take_segment(memory, &hello)
+        if segment != NULL:
+            into = <inbound_t *> calloc(1, sizeof(inbound_t))
+            if into == NULL:
+                munmap(segment, shm_bytes(hello.staged))
+    if memory >= 0:
+        close(memory)
+    if into == NULL:
+        return NULL
+    into.segment = segment
+    into.fd = fd
+    into.pid = who.pid
+    into.staged = <uint8_t> hello.staged
+    into.can_help = (not hello.staged and self.mode != 0
+                     and may_copy(who.pid, hello.probe_address, hello.probe))
+    rank[0] = hello.from_rank
+    status[0] = FABRIC_OK
+    return into
+
+
+cdef void free_outbound(outbound_t *out) noexcept nogil:
+    if out != NULL:
+        munmap(out.segment, shm_bytes(not out.single_copy))
+        free(out)
+
+
+cdef void free_inbound(inbound_t *into) noexcept nogil:
+    if into != NULL:
+        munmap(into.segment, shm_bytes(into.staged))
+        free(into)

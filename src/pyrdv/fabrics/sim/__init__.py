@@ -1,0 +1,1 @@
+"""In-process fabric under a virtual clock; a test chooses the order of events."""

@@ -1,0 +1,221 @@
+"""Who this process is: rank and size from its environment, or a world of one.
+
+A rank is the process that `pyrdv run` started, not whatever descends from it: a child that
+`multiprocessing` spawns inherits the variables but is a single process of its own. The launcher
+therefore writes the process id of the rank into the rank's own environment (``PYRDV_PID``, between
+fork and exec), and `detect` compares. Where the program is not Python (a shell script, ``uv run``),
+the launcher sets ``PYRDV_WRAPPED`` and the first descendant that asks becomes the rank; should two
+ask, the launcher refuses the second.
+"""
+
+import os
+import sys
+
+from pyrdv.errors import ConfigError
+
+_RANK_VARIABLES = ("PYRDV_RANK", "PYRDV_SIZE", "PYRDV_ADDRESS", "PYRDV_JOB", "PYRDV_SECRET",
+                   "PYRDV_PID")
+MARKED = (*_RANK_VARIABLES, "PYRDV_WRAPPED")
+
+# (name for people, variable with the number of processes, variable with this one's number).
+# Slurm sets SLURM_NTASKS in batch scripts too, which run once: only the step's variables count.
+_FOREIGN = (
+    ("Open MPI's mpiexec", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
+    ("MPICH's or Intel MPI's mpiexec (PMI)", "PMI_SIZE", "PMI_RANK"),
+    ("MVAPICH's launcher", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"),
+    ("Microsoft MPI's or Intel MPI's mpiexec", "MPI_LOCALNRANKS", "MPI_LOCALRANKID"),
+    ("Slurm's srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"),
+    ("PALS or ALPS (aprun)", "PALS_SIZE", "PALS_RANKID"),
+    ("torchrun", "WORLD_SIZE", "RANK"),
+)
+
+
+class Launch:
+    """How this process was started.
+
+    Attributes
+    ----------
+    rank, size : int
+        Place in the job; 0 of 1 without a launcher.
+    address : str or None
+        Where the launcher listens (HOST:PORT), None in a world of one.
+    secret : bytes
+        Shared by the processes of the job only.
+    job : str
+        Random name of the job.
+    pid : int
+        This process. After a fork `os.getpid` differs, and the child is no rank.
+    host : str
+        Name of this machine, for people.
+    how : str
+        ``pyrdv run``, ``alone``, or ``child of a rank``.
+    """
+
+    __slots__ = ("rank", "size", "address", "secret", "job", "pid", "host", "how")
+
+    def __init__(self, rank, size, address, secret, job, how):
+        self.rank = rank
+        self.size = size
+        self.address = address
+        self.secret = secret
+        self.job = job
+        self.pid = os.getpid()
+        self.host = os.uname().nodename
+        self.how = how
+
+    @property
+    def launched(self):
+        """Whether there is a launcher to talk to."""
+        return self.address is not None
+
+    def __repr__(self):
+        # Never the secret.
+        return (f"Launch(rank={self.rank}, size={self.size}, address={self.address!r}, "
+                f"job={self.job!r}, pid={self.pid}, how={self.how!r})")
+
+
+def host_id():
+    """A string equal in two processes exactly if they share one running kernel and machine."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
+            boot = file.read().strip().decode("ascii", "replace")
+    except OSError:
+        boot = ""
+    return f"{os.uname().nodename} {boot}"
+
+
+_known = None
+
+
+def detect(environ=None, warn=None):
+    """Find out the rank and size of this process.
+
+    Without `environ` the answer for this process is found once, the secret is taken out of
+    `os.environ` so that child processes and dumps of the environment do not show it, and later
+    calls return the same object.
+
+    Parameters
+    ----------
+    environ : mapping, optional
+        Another environment than this process's; it is not changed and nothing is remembered.
+    warn : callable, optional
+        Called with the text of a warning; the default is `warnings.warn`.
+
+    Returns
+    -------
+    Launch
+
+    Raises
+    ------
+    ConfigError
+        A variable that the launcher sets is missing or broken.
+    """
+    global _known
+    if environ is not None:
+        return _detect(environ, warn)
+    if _known is None or _known.pid != os.getpid():
+        forked = _known is not None and _known.launched
+        _known = _alone("child of a rank") if forked else _detect(os.environ, warn)
+        if _known.launched:
+            os.environ.pop("PYRDV_SECRET", None)
+            os.environ.pop("PYRDV_WRAPPED", None)
+            os.environ["PYRDV_PID"] = str(_known.pid)
+    return _known
+
+
+def _alone(how):
+    return Launch(0, 1, None, b"", "", how)
+
+
+def _detect(environ, warn):
+    if "PYRDV_RANK" in environ:
+        pid = _number(environ, "PYRDV_PID", 1, 1 << 31)
+        if pid != os.getpid() and environ.get("PYRDV_WRAPPED") != "1":
+            return _alone("child of a rank")
+        return _from_launcher(environ)
+    _check_foreign(environ, warn)
+    return _alone("alone")
+
+
+def _from_launcher(environ):
+    size = _number(environ, "PYRDV_SIZE", 1, 1 << 20)
+    rank = _number(environ, "PYRDV_RANK", 0, size - 1)
+    address = _text(environ, "PYRDV_ADDRESS")
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise _broken("PYRDV_ADDRESS", address, "HOST:PORT")
+    job = _text(environ, "PYRDV_JOB")
+    if len(job.encode()) > 64:
+        raise _broken("PYRDV_JOB", job, "at most 64 characters")
+    try:
+        secret = bytes.fromhex(_text(environ, "PYRDV_SECRET"))
+    except ValueError:
+        secret = b""
+    if len(secret) != 32:
+        # The value stays out of the text: error texts end up in logs.
+        raise ConfigError("PYRDV_SECRET is not 64 hexadecimal digits; these variables are set by "
+                          "`pyrdv run`, start the program with it or unset PYRDV_RANK")
+    return Launch(rank, size, address, secret, job, "pyrdv run")
+
+
+def _text(environ, name):
+    try:
+        return environ[name]
+    except KeyError:
+        if name == "PYRDV_SECRET":
+            raise ConfigError(
+                "this process took the place of a rank that had joined its job already (exec), or "
+                "PYRDV_SECRET was removed: a job can be joined once per rank; start the program "
+                "with `pyrdv run`, or unset PYRDV_RANK for a single process"
+            ) from None
+        raise ConfigError(
+            f"PYRDV_RANK is set but {name} is not; these variables are set by `pyrdv run`: start "
+            "the program with it, or unset PYRDV_RANK for a single process"
+        ) from None
+
+
+def _broken(name, value, allowed):
+    return ConfigError(
+        f"{name}={value!r} is not {allowed}; these variables are set by `pyrdv run`: start the "
+        "program with it, or unset PYRDV_RANK for a single process", variable=name, value=value)
+
+
+def _number(environ, name, low, high):
+    text = _text(environ, name)
+    if not (text.isascii() and text.isdecimal()) or not low <= int(text) <= high:
+        raise _broken(name, text, f"a whole number from {low} to {high}")
+    return int(text)
+
+
+def _check_foreign(environ, warn):
+    """Another launcher with several processes: say so, each would be rank 0 of 1 (field L05)."""
+    for launcher, size, rank in _FOREIGN:
+        count = environ.get(size, "")
+        if rank in environ and count.isdecimal() and int(count) > 1:
+            text = (f"this process is {environ[rank]} of {count} started by {launcher} "
+                    f"({size}={count}), which pyrdv does not join: every one of them is rank 0 of "
+                    f"a world of one. Start the program with `pyrdv run -n {count}`, or unset "
+                    f"{size} if single processes are meant")
+            if warn is None:
+                import warnings
+
+                warnings.warn(text, stacklevel=4)
+            else:
+                warn(text)
+            return
+
+
+def line_buffer_output(launch):
+    """Make the standard output of a launched rank line-buffered.
+
+    A rank's standard output is a pipe, which Python would buffer by blocks: lines would come late,
+    and be lost when the rank is ended by a signal. (PYTHONUNBUFFERED is no remedy: it writes to
+    the bare descriptor, where a signal can cut a write short, and costs a system call per piece.)
+    """
+    out = sys.stdout
+    if launch.launched and out is sys.__stdout__ and out is not None:
+        try:
+            if not out.line_buffering and not out.isatty():
+                out.reconfigure(line_buffering=True)
+        except (AttributeError, ValueError):
+            pass  # replaced by something of the user's, or closed

@@ -1,0 +1,433 @@
+"""``pyrdv run``: start the ranks of a job on this machine and see them through to their end.
+
+One thread, one event loop. Invariants:
+
+L1. Every rank leads a process group of its own, so a signal is delivered to it exactly once, by
+    the launcher: a terminal's Ctrl-C reaches only the launcher, which passes it on.
+L2. An ended rank stays a zombie until the job is over. Its process id, and so the id of its group,
+    cannot be reused meanwhile: a late signal never hits a stranger. All are reaped at the end.
+L3. The exit status is decided once, by the first cause: a rank's failure (128 + s for signal s),
+    an abort, a signal to the launcher, the time limit (124).
+L4. Once the status is decided the job ends: the others are told, get SIGTERM after ``grace``
+    seconds and SIGKILL ``kill_after`` seconds later.
+"""
+
+import os
+import resource
+import signal
+
+from pyrdv.errors import LaunchError
+from pyrdv.launch import env as launch_env
+from pyrdv.launch import output, server
+from pyrdv.launch.loop import READ, Loop
+from pyrdv.launch.program import CANNOT_EXECUTE
+from pyrdv.launch.spawn import spawn
+
+TIMED_OUT = 124
+# After Ctrl-C the ranks may clean up for so long before they are ended like any other job.
+INTERRUPT_SECONDS = 10.0
+# Descriptors that do not depend on the number of ranks: 0-2, listener, wake-up pipe, /dev/null,
+# spawn's pipes, and four connections that have not authenticated yet.
+FIXED_DESCRIPTORS = 16
+PER_RANK_DESCRIPTORS = 3
+_PASSED_ON = (signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH, signal.SIGCONT)
+
+
+class Rank:
+    """One process of the job."""
+
+    __slots__ = ("number", "pid", "streams", "ended", "status")
+
+    def __init__(self, number, pid, streams):
+        self.number = number
+        self.pid = pid
+        self.streams = streams
+        self.ended = False
+        self.status = None
+
+    def signal(self, which):
+        """Signal the rank and its own children."""
+        try:
+            os.killpg(self.pid, which)
+        except (ProcessLookupError, PermissionError):
+            pass
+
+    def look(self):
+        """Whether the process has ended since the last look; sets `status` (-s for signal s)."""
+        if self.ended:
+            return False
+        found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if found is None:
+            return False
+        self.ended = True
+        killed = found.si_code in (os.CLD_KILLED, os.CLD_DUMPED)
+        self.status = -found.si_status if killed else found.si_status
+        return True
+
+    def how_ended(self):
+        """Words that fit behind "rank r"."""
+        if self.status >= 0:
+            return f"ended with status {self.status}"
+        return f"was killed by signal {-self.status} ({_signal_name(-self.status)})"
+
+
+def _signal_name(number):
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"SIGRTMIN+{number - signal.SIGRTMIN}"
+
+
+class Job:
+    """Start `size` copies of a program and wait for them.
+
+    Parameters
+    ----------
+    program : Program
+    size : int
+        Number of ranks.
+    prefix : bool
+        Begin each line with ``[rank]``.
+    timeout : float or None
+        Seconds after which the job is ended with status 124.
+    grace : float
+        Seconds between a rank's failure and SIGTERM to the others, in which they learn of it.
+    kill_after : float
+        Seconds between SIGTERM and SIGKILL.
+    extra_env : sequence of (str, str)
+        Variables for the ranks.
+    host : str
+        Address to listen on.
+    """
+
+    def __init__(self, program, size, prefix=False, timeout=None, grace=1.0, kill_after=3.0,
+                 extra_env=(), host="127.0.0.1"):
+        self._program = program
+        self._size = size
+        self._prefix = prefix
+        self._timeout = timeout
+        self._grace = grace
+        self._kill_after = kill_after
+        self._extra_env = dict(extra_env)
+        self._host = host
+        self._ranks = []
+        self._status = None
+        self._interrupted = False
+        self._terminated = False
+        self._killed = False
+        self._impatient = False
+        self._loop = Loop()
+        self._out, self._err = output.sinks(self._loop)
+        self._server = None
+        self._input = None
+
+    def run(self):
+        """Run the job to its end.
+
+        Returns
+        -------
+        int
+            Exit status for the launcher (L3).
+
+        Raises
+        ------
+        LaunchError
+            It could not be started; nothing is left running.
+        """
+        limits, pending = _reserve_descriptors(self._size)
+        secret = server.new_secret()
+        name = os.urandom(8).hex()
+        self._server = server.Server(self._loop, self._size, secret, name, self._on_abort,
+                                     self._say, host=self._host, max_pending=pending)
+        restore = self._catch_signals()
+        try:
+            self._start_all(self._environment(secret, name), limits)
+            if self._timeout is not None:
+                self._loop.after(self._timeout, self._on_timeout)
+            self._look()
+            while not self._over():
+                self._loop.turn()
+        finally:
+            self._clean_up()
+            restore()
+        return self._status or 0
+
+    # --- start ------------------------------------------------------------------------------
+
+    def _environment(self, secret, name):
+        variables = {key: value for key, value in os.environ.items()
+                     if key not in launch_env.MARKED}
+        variables.update(self._extra_env)
+        variables.update(PYRDV_SIZE=str(self._size), PYRDV_ADDRESS=self._server.address,
+                         PYRDV_JOB=name, PYRDV_SECRET=secret.hex())
+        if self._program.wrapped:
+            variables["PYRDV_WRAPPED"] = "1"
+        return [os.fsencode(f"{key}={value}") for key, value in variables.items()]
+
+    def _start_all(self, variables, limits):
+        path = os.fsencode(self._program.path)
+        argv = [os.fsencode(arg) for arg in self._program.argv]
+        null = _above_two(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+        try:
+            for number in range(self._size):
+                stdin = self._open_stdin(null) if number == 0 else null
+                try:
+                    self._start(number, path, argv, variables, stdin, limits)
+                finally:
+                    if stdin != null:
+                        os.close(stdin)
+        finally:
+            os.close(null)
+
+    def _start(self, number, path, argv, variables, stdin, limits):
+        out_read, out_write = _pipe()
+        err_read, err_write = _pipe()
+        try:
+            pid = spawn(path, argv, [*variables, b"PYRDV_RANK=%d" % number],
+                        stdin, out_write, err_write, limits)
+        except OSError as error:
+            os.close(out_read)
+            os.close(err_read)
+            raise LaunchError(
+                f"rank {number} of {self._size} cannot be started: {self._program.path}: "
+                f"{error.strerror} (errno {error.errno}); "
+                + ("the limit of processes is reached: see `ulimit -u`, or start fewer ranks"
+                   if error.filename is None else "is it a program for this machine?"),
+                exit_status=1 if error.filename is None else CANNOT_EXECUTE) from None
+        finally:
+            os.close(out_write)
+            os.close(err_write)
+        prefix = b"[%*d] " % (len(str(self._size - 1)), number) if self._prefix else b""
+        self._ranks.append(Rank(number, pid, (
+            output.Stream(self._loop, out_read, self._out, prefix),
+            output.Stream(self._loop, err_read, self._err, prefix))))
+
+    def _open_stdin(self, null):
+        """Rank 0 gets the launcher's own input, or a pipe fed from it if that is a terminal."""
+        try:
+            if not os.isatty(0):
+                return _above_two(os.dup(0))
+        except OSError:
+            return null
+        read, write = _pipe()
+        self._input = output.TerminalInput(self._loop, write)
+        return read
+
+    # --- the life of the job ----------------------------------------------------------------
+
+    def _alive(self):
+        return [rank for rank in self._ranks if not rank.ended]
+
+    def _over(self):
+        if self._impatient:
+            return True
+        if self._alive() or not all(s.done for rank in self._ranks for s in rank.streams):
+            return False
+        if self._input is not None:
+            self._input.close()
+        if self._out.queued == 0 and self._err.queued == 0:
+            # Lines without a newline come out last.
+            for rank in self._ranks:
+                for stream in rank.streams:
+                    stream.close()
+        return self._out.queued == 0 and self._err.queued == 0
+
+    def _look(self):
+        """Find ranks that ended; a signal outranks an exit that it may have caused elsewhere."""
+        ended = [rank for rank in self._ranks if rank.look()]
+        for rank in sorted(ended, key=lambda rank: (rank.status >= 0, rank.number)):
+            for stream in rank.streams:
+                stream.process_ended()
+            self._server.catch_up(rank.number)
+            joined = self._server.joined(rank.number)
+            text = rank.how_ended()
+            if rank.status == 0:
+                text += " without leaving the job" if joined else " without joining the job"
+            self._server.rank_ended(rank.number, rank.status == 0 and not joined, text)
+            if rank.status != 0:
+                self._on_failure(rank)
+
+    def _on_failure(self, rank):
+        if self._status is not None:
+            return
+        self._status = 128 - rank.status if rank.status < 0 else rank.status
+        line = f"rank {rank.number} (process {rank.pid} on {os.uname().nodename}) "
+        line += rank.how_ended()
+        if rank.status == -signal.SIGKILL:
+            line += ", which the kernel does when memory runs out (see dmesg)"
+        rest = len(self._alive())
+        if rest:
+            line += f"; ending the {rest} rank{'s' if rest > 1 else ''} still running"
+        self._say(line)
+        self._loop.after(self._grace, self._terminate)
+
+    def _on_abort(self, number, code, text):
+        if self._status is not None:
+            return
+        # Status 0 would report success, and only eight bits reach the shell.
+        self._status = code & 0xFF or 1
+        detail = f": {text}" if text else ""
+        self._say(f"rank {number} aborted the job with status {code}{detail}")
+        self._loop.after(min(self._grace, 0.2), self._terminate)
+
+    def _on_timeout(self):
+        if self._status is None:
+            self._status = TIMED_OUT
+            running = ", ".join(str(rank.number) for rank in self._alive()[:16])
+            self._say(f"the job's time of {self._timeout:g} s is up; ranks still running: "
+                      f"{running}")
+            self._terminate()
+
+    def _terminate(self):
+        if self._terminated:
+            return
+        self._terminated = True
+        for rank in self._ranks:
+            rank.signal(signal.SIGTERM)
+            rank.signal(signal.SIGCONT)
+        self._loop.after(self._kill_after, self._kill)
+
+    def _kill(self):
+        self._killed = True
+        for rank in self._ranks:
+            rank.signal(signal.SIGKILL)
+
+    # --- signals ------------------------------------------------------------------------------
+
+    def _catch_signals(self):
+        """Turn signals into events of the loop; returns what undoes it."""
+        read, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        caught = [signal.SIGCHLD, *_PASSED_ON]
+        # Started with these ignored (nohup, a background job of a script): leave it so.
+        caught += [which for which in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP)
+                   if signal.getsignal(which) != signal.SIG_IGN]
+        before = {which: signal.signal(which, _nothing) for which in caught}
+        old = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        self._loop.watch(read, READ, lambda: self._on_wakeup(read))
+
+        def restore():
+            signal.set_wakeup_fd(old)
+            for which, handler in before.items():
+                signal.signal(which, handler)
+            self._loop.unwatch(read)
+            os.close(read)
+            os.close(write)
+
+        return restore
+
+    def _on_wakeup(self, fd):
+        try:
+            numbers = os.read(fd, 512)
+        except BlockingIOError:
+            return
+        for number in dict.fromkeys(numbers):
+            if number == signal.SIGINT:
+                # Two within one turn are two.
+                for _ in range(numbers.count(number)):
+                    self._on_interrupt()
+            elif number in (signal.SIGTERM, signal.SIGHUP):
+                self._on_end_signal(number)
+            elif number == signal.SIGTSTP:
+                self._on_stop()
+            elif number in _PASSED_ON:
+                for rank in self._alive():
+                    rank.signal(number)
+        # Also when SIGCHLD's byte found the pipe full.
+        self._look()
+
+    def _on_interrupt(self):
+        if self._killed:
+            self._impatient = True
+        elif self._interrupted or self._terminated:
+            self._say("interrupted again: killing the ranks")
+            self._kill()
+        else:
+            self._interrupted = True
+            if self._status is None:
+                self._status = 128 + signal.SIGINT
+            for rank in self._alive():
+                rank.signal(signal.SIGINT)
+            self._say(f"interrupted: the ranks have {INTERRUPT_SECONDS:g} s to clean up; "
+                      "interrupt again to kill them")
+            self._loop.after(INTERRUPT_SECONDS, self._terminate)
+
+    def _on_end_signal(self, number):
+        if self._status is None:
+            self._status = 128 + number
+            self._say(f"got {_signal_name(number)}: ending the job")
+        if self._terminated:
+            self._kill()
+        self._terminate()
+
+    def _on_stop(self):
+        """Ctrl-Z: the ranks stop with the launcher and go on with it."""
+        for rank in self._alive():
+            rank.signal(signal.SIGSTOP)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        for rank in self._alive():
+            rank.signal(signal.SIGCONT)
+
+    # --- end ----------------------------------------------------------------------------------
+
+    def _clean_up(self):
+        if self._status or self._alive():
+            self._kill()
+        for rank in self._ranks:
+            try:
+                os.waitpid(rank.pid, 0)
+            except ChildProcessError:
+                pass
+            for stream in rank.streams:
+                stream.close()
+        if self._input is not None:
+            self._input.close()
+        self._server.close()
+
+    def _say(self, text):
+        """One line on standard error, in turn with those of the ranks."""
+        self._err.put(None, f"pyrdv run: {text}\n".encode("utf-8", "replace"))
+
+
+def _nothing(number, frame):
+    """Signals only need to reach the wake-up descriptor."""
+
+
+def _above_two(fd):
+    """Move a descriptor out of 0..2 (the launcher may have been started with those closed)."""
+    if fd > 2:
+        return fd
+    import fcntl
+
+    moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    os.close(fd)
+    return moved
+
+
+def _pipe():
+    read, write = os.pipe()
+    return _above_two(read), _above_two(write)
+
+
+def _reserve_descriptors(size):
+    """Make room for `size` ranks.
+
+    Returns
+    -------
+    ((int, int), int)
+        The limits to give the ranks (those found), and how many connections that have not
+        authenticated yet can be afforded.
+    """
+    soft, hard = limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    need = FIXED_DESCRIPTORS + PER_RANK_DESCRIPTORS * size
+    comfortable = need + 64
+    if soft != resource.RLIM_INFINITY and soft < comfortable:
+        wanted = comfortable if hard == resource.RLIM_INFINITY else min(hard, comfortable)
+        if wanted < need:
+            most = max(0, (wanted - FIXED_DESCRIPTORS) // PER_RANK_DESCRIPTORS)
+            raise LaunchError(
+                f"{size} ranks need {need} open files in the launcher, but the limit (ulimit -n) "
+                f"is {wanted}: raise it with `ulimit -Hn {need}`, or start at most {most} ranks")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        soft = wanted
+    spare = 64 if soft == resource.RLIM_INFINITY else soft - need + 4
+    return limits, max(4, min(64, spare))

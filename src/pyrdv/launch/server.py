@@ -1,0 +1,498 @@
+"""The launcher's side of the bootstrap: authentication, key-value store, notices.
+
+Runs inside the launcher's event loop (`loop.Loop`); nothing here blocks. Invariants beyond those
+of `frames`:
+
+S1. At most `max_pending` connections that have not proved themselves exist at a time. When one
+    more comes, the one that has shown least, and longest ago, goes; ranks try again until their
+    own timeout, so a flood delays the start but does not prevent it.
+S2. A rank has one connection; whoever comes second for it is refused.
+S3. A collective step (fence, exchange) either completes on all ranks or fails on all that wait.
+S4. What a rank can make the server hold is bounded: `MAX_STORED` in the store, `MAX_QUEUED` unsent.
+"""
+
+import os
+from _socket import (
+    AF_INET,
+    AF_INET6,
+    IPPROTO_TCP,
+    SO_REUSEADDR,
+    SOCK_STREAM,
+    SOL_SOCKET,
+    TCP_NODELAY,
+    socket,
+)
+from collections import deque
+from time import monotonic
+
+from pyrdv.errors import LaunchError
+from pyrdv.launch import frames
+from pyrdv.launch.loop import READ, WRITE
+
+MAX_STORED = 16 << 20
+MAX_QUEUED = 64 << 20
+HANDSHAKE_SECONDS = 5.0
+BACKLOG = 4096
+ACCEPTS_PER_TURN = 64
+# A connection that ends without LEAVE: the exit status of the process usually follows at once and
+# says more, so the others are told after this long.
+LOST_AFTER = 0.25
+
+
+class _Peer:
+    """One connection."""
+
+    __slots__ = ("sock", "fd", "where", "since", "reader", "out", "queued", "hello", "challenge",
+                 "rank", "shown")
+
+    def __init__(self, sock, where):
+        self.sock = sock
+        self.fd = sock.fileno()
+        self.where = where
+        self.since = monotonic()
+        self.reader = frames.Reader(frames.SERVER_HELLO)
+        self.out = deque()
+        self.queued = 0
+        self.hello = None
+        self.challenge = b""
+        self.rank = None
+        self.shown = 0  # 0 nothing, 1 a HELLO whose proof is right, 2 authenticated
+
+
+class Server:
+    """Key-value store and notice board of one job.
+
+    Parameters
+    ----------
+    loop : Loop
+    size : int
+        Number of ranks.
+    secret : bytes
+        The job's secret, `frames.SECRET_BYTES` long.
+    job : str
+        Name of the job.
+    on_abort : callable
+        ``on_abort(rank, code, text)`` when a rank asks to end the job.
+    log : callable
+        ``log(text)`` for one line to people.
+    host, port : str, int
+        Where to listen; port 0 lets the kernel choose.
+    max_pending : int
+        Bound of S1.
+
+    Raises
+    ------
+    LaunchError
+        The address cannot be had; names address, port and the system's reason.
+    """
+
+    def __init__(self, loop, size, secret, job, on_abort, log, host="127.0.0.1", port=0,
+                 max_pending=64, version=None):
+        self._loop = loop
+        self._size = size
+        self._secret = secret
+        self._job = job
+        self._on_abort = on_abort
+        self._log = log
+        self._max_pending = max_pending
+        self._version = version or frames.package_version()
+        self._pending = {}  # insertion order is age
+        self._ranks = {}
+        self._ended = {}
+        self._joined = set()
+        self._store = [{} for _ in range(size)]
+        self._stored = [0] * size
+        self._getters = {}
+        self._inside = {}
+        self._strays = 0
+        self._stray = ""
+        self._next_report = 0.0
+        self._sweep = None
+        self._listener = self._listen(host, port)
+        bound = self._listener.getsockname()
+        self.address = f"[{bound[0]}]:{bound[1]}" if ":" in bound[0] else f"{bound[0]}:{bound[1]}"
+        loop.watch(self._listener.fileno(), READ, self._accept)
+
+    @staticmethod
+    def _listen(host, port):
+        sock = socket(AF_INET6 if ":" in host else AF_INET, SOCK_STREAM)
+        try:
+            sock.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
+            sock.bind((host, port))
+            sock.listen(BACKLOG)
+        except OSError as error:
+            sock.close()
+            raise LaunchError(
+                f"cannot listen on {host} port {port}: {error.strerror} (errno {error.errno}); "
+                "choose another address, or port 0 for any free one"
+            ) from None
+        sock.setblocking(False)
+        return sock
+
+    def close(self):
+        """Close every connection; ranks take that as the launcher's end."""
+        self._loop.cancel(self._sweep)
+        if self._strays:
+            self._next_report = 0.0
+            self._report_strays()
+        for peer in [*self._pending.values(), *self._ranks.values()]:
+            self._close(peer)
+        self._pending.clear()
+        self._ranks.clear()
+        self._loop.unwatch(self._listener.fileno())
+        self._listener.close()
+
+    def joined(self, rank):
+        """Whether a process has connected as `rank` at any time."""
+        return rank in self._joined
+
+    def catch_up(self, rank):
+        """Handle what `rank` sent before its process ended: its last words come before its end."""
+        peer = self._ranks.get(rank)
+        while peer is not None and self._readable(peer):
+            pass
+
+    def rank_ended(self, rank, orderly, text):
+        """Tell all others that the process of `rank` ended; the first report counts.
+
+        Parameters
+        ----------
+        rank : int
+        orderly : bool
+            True gives the notice ``left``, False ``lost``.
+        text : str
+            What happened, in words that fit behind "rank r".
+        """
+        if rank in self._ended:
+            return
+        self._ended[rank] = (frames.NOTICE_KINDS[0 if orderly else 1], text)
+        body = self._notice(rank)
+        for peer in list(self._ranks.values()):
+            if peer.rank != rank:
+                self._send(peer, frames.NOTICE, 0, body)
+        self._fail_collective()
+        for waited, key in [place for place in self._getters if place[0] == rank]:
+            for peer, request in self._getters.pop((waited, key)):
+                self._error(peer, request, frames.ERROR_PEER, rank, self._why_gone(rank))
+
+    # --- connections ------------------------------------------------------------------------
+
+    def _accept(self):
+        for _ in range(ACCEPTS_PER_TURN):
+            try:
+                fd, address = self._listener._accept()
+            except BlockingIOError:
+                return
+            except OSError:
+                # Out of descriptors, or the stranger is gone already. Making room is all we can
+                # do; with nobody to drop, wait a little instead of spinning on the listener.
+                if not self._make_room():
+                    self._loop.unwatch(self._listener.fileno())
+                    self._loop.after(0.05, self._resume_accepting)
+                return
+            sock = socket(fileno=fd)
+            sock.setblocking(False)
+            sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
+            if len(self._pending) >= self._max_pending:
+                self._make_room()
+            peer = _Peer(sock, f"{address[0]}:{address[1]}")
+            self._pending[peer.fd] = peer
+            self._loop.watch(peer.fd, READ, lambda peer=peer: self._readable(peer))
+            if self._sweep is None:
+                self._sweep = self._loop.after(HANDSHAKE_SECONDS, self._drop_stalled)
+
+    def _resume_accepting(self):
+        if self._listener.fileno() >= 0:
+            self._loop.watch(self._listener.fileno(), READ, self._accept)
+
+    def _make_room(self):
+        if not self._pending:
+            return False
+        least = min(self._pending.values(), key=lambda peer: peer.shown)
+        self._drop(least, "made room for newer connections")
+        return True
+
+    def _drop_stalled(self):
+        now = monotonic()
+        for peer in list(self._pending.values()):
+            if now - peer.since >= HANDSHAKE_SECONDS:
+                self._drop(peer, f"did not authenticate within {HANDSHAKE_SECONDS:g} s")
+        self._sweep = None
+        if self._pending:
+            oldest = min(peer.since for peer in self._pending.values())
+            self._sweep = self._loop.after(
+                max(0.01, oldest + HANDSHAKE_SECONDS - now), self._drop_stalled)
+
+    def _close(self, peer):
+        if peer.fd >= 0:
+            self._loop.unwatch(peer.fd)
+            peer.sock.close()
+            peer.fd = -1
+
+    def _drop(self, peer, why):
+        """Close a connection that did something wrong."""
+        self._pending.pop(peer.fd, None)
+        if peer.rank is None:
+            self._strays += 1
+            self._stray = f"from {peer.where}: {why}"
+            self._report_strays()
+            self._close(peer)
+        else:
+            self._log(f"dropped the connection of rank {peer.rank}: {why}")
+            self._gone(peer)
+
+    def _report_strays(self):
+        """One line at most every 10 s, however many strangers come."""
+        now = monotonic()
+        if now >= self._next_report:
+            self._next_report = now + 10.0
+            more = f" (and {self._strays - 1} before it)" if self._strays > 1 else ""
+            self._strays = 0
+            self._log(f"dropped a connection to the job's port {self._stray}{more}; "
+                      "the job is not affected")
+
+    def _gone(self, peer):
+        """An authenticated connection ended."""
+        self._close(peer)
+        rank = peer.rank
+        if self._ranks.get(rank) is peer:
+            del self._ranks[rank]
+        self._inside.pop(rank, None)
+        for waiters in self._getters.values():
+            waiters[:] = [pair for pair in waiters if pair[0] is not peer]
+        if rank not in self._ended:
+            self._loop.after(LOST_AFTER, lambda: self.rank_ended(
+                rank, False, "closed its connection without leaving the job"))
+
+    def _readable(self, peer):
+        """Read and serve once; False when nothing is there."""
+        if peer.fd < 0:
+            return False
+        try:
+            data = peer.sock.recv(1024 if peer.rank is None else 65536)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError as error:
+            data, why = b"", error.strerror
+        else:
+            why = "closed without authenticating"
+        if not data:
+            if peer.rank is None:
+                self._drop(peer, why)
+            else:
+                self._gone(peer)
+            return False
+        peer.reader.feed(data)
+        try:
+            while peer.fd >= 0 and (found := peer.reader.next()) is not None:
+                self._handle(peer, *found)
+        except frames.FrameError as error:
+            if peer.fd >= 0:
+                self._drop(peer, str(error))
+        return True
+
+    def _send(self, peer, kind, request, body=b""):
+        if peer.fd < 0:
+            return
+        data = frames.frame(kind, request, body)
+        peer.out.append(memoryview(data))
+        peer.queued += len(data)
+        self._flush(peer)
+        if peer.queued > MAX_QUEUED:
+            self._drop(peer, f"left {peer.queued} bytes of answers unread")
+
+    def _flush(self, peer):
+        try:
+            while peer.out:
+                sent = peer.sock.send(peer.out[0])
+                peer.queued -= sent
+                if sent < len(peer.out[0]):
+                    peer.out[0] = peer.out[0][sent:]
+                else:
+                    peer.out.popleft()
+        except (BlockingIOError, InterruptedError):
+            self._loop.watch(peer.fd, READ | WRITE, lambda: self._ready(peer))
+            return
+        except OSError:
+            # The end of the connection shows up as readable as well, and is handled there.
+            peer.out.clear()
+            peer.queued = 0
+        self._loop.watch(peer.fd, READ, lambda: self._readable(peer))
+
+    def _ready(self, peer):
+        if peer.fd >= 0:
+            self._flush(peer)
+            self._readable(peer)
+
+    # --- frames -------------------------------------------------------------------------------
+
+    def _handle(self, peer, kind, request, body):
+        if kind == frames.HELLO:
+            self._on_hello(peer, body)
+        elif kind == frames.PROOF:
+            self._on_proof(peer, body)
+        elif kind == frames.PUT:
+            self._on_put(peer, body)
+        elif kind == frames.GET:
+            self._on_get(peer, request, body)
+        elif kind in (frames.FENCE, frames.EXCHANGE):
+            self._on_collective(peer, kind, request, body)
+        elif kind == frames.MISSING:
+            self._send(peer, frames.VALUE, request, frames.cut_text(self._missing()))
+        elif kind == frames.LEAVE:
+            status, _ = frames.unpack_number_text(body)
+            self.rank_ended(peer.rank, status == 0,
+                            "left the job in order" if status == 0
+                            else f"left the job with status {status}")
+        elif kind == frames.ABORT:
+            self._on_abort(peer.rank, *frames.unpack_number_text(body))
+
+    def _refuse(self, peer, code, text):
+        # 400 bytes leave room for the frame within MAX_HANDSHAKE.
+        body = frames.pack_kind_rank_text(code, -1, text)[:400]
+        try:
+            peer.sock.send(frames.frame(frames.REFUSE, 0, body))
+        except OSError:
+            pass
+
+    def _on_hello(self, peer, body):
+        hello, genuine = frames.unpack_hello(body, self._secret)
+        if not hello.same_build(self._version):
+            text = (f"rank {hello.rank} runs {hello.build()}, but the launcher runs "
+                    f"{frames.describe_build(self._version)}: install one version for the "
+                    "launcher and all ranks")
+            self._refuse(peer, frames.REFUSED_VERSION, text)
+            if genuine:
+                self._log(text)
+            raise frames.FrameError(f"another version: {hello.build()}")
+        if not genuine or hello.job != self._job:
+            raise frames.FrameError("its proof is wrong: it does not know this job's secret")
+        peer.shown = 1
+        peer.hello = hello
+        peer.challenge = frames.nonce()
+        peer.reader.accept = frames.SERVER_PROOF
+        self._send(peer, frames.CHALLENGE, 0, peer.challenge + frames.server_proof(
+            self._secret, hello.raw, hello.nonce, peer.challenge))
+
+    def _on_proof(self, peer, body):
+        hello = peer.hello
+        right = frames.client_proof(self._secret, hello.raw, hello.nonce, peer.challenge)
+        if not frames.same_digest(right, body):
+            raise frames.FrameError("its proof is wrong: it does not know this job's secret")
+        if hello.rank >= self._size or hello.size != self._size:
+            text = f"rank {hello.rank} of {hello.size} does not exist in a job of {self._size}"
+        elif self.joined(hello.rank) or hello.rank in self._ended:
+            text = (f"rank {hello.rank} has already joined, so process {hello.pid} cannot be it; "
+                    "one process per rank may use pyrdv")
+        else:
+            self._admit(peer, hello.rank)
+            return
+        self._refuse(peer, frames.REFUSED_RANK, text)
+        raise frames.FrameError(text)
+
+    def _admit(self, peer, rank):
+        del self._pending[peer.fd]
+        peer.rank = rank
+        peer.shown = 2
+        peer.reader.accept = frames.SERVER_OPEN
+        self._ranks[rank] = peer
+        self._joined.add(rank)
+        self._send(peer, frames.WELCOME, 0, self._size.to_bytes(4, "big"))
+        for ended in self._ended:
+            self._send(peer, frames.NOTICE, 0, self._notice(ended))
+
+    def _notice(self, rank):
+        kind, text = self._ended[rank]
+        return frames.pack_kind_rank_text(frames.NOTICE_KINDS.index(kind), rank, text)
+
+    def _error(self, peer, request, code, rank, text):
+        self._send(peer, frames.ERROR, request, frames.pack_kind_rank_text(code, rank, text))
+
+    def _on_put(self, peer, body):
+        key, value = frames.unpack_put(body)
+        store = self._store[peer.rank]
+        grow = len(value) - len(store[key]) if key in store else len(value) + len(key) + 128
+        if self._stored[peer.rank] + grow > MAX_STORED:
+            raise frames.FrameError(f"put more than {MAX_STORED} bytes into the store")
+        self._stored[peer.rank] += grow
+        store[key] = value
+        for waiter, request in self._getters.pop((peer.rank, key), ()):
+            self._send(waiter, frames.VALUE, request, value)
+
+    def _on_get(self, peer, request, body):
+        rank, key = frames.unpack_get(body)
+        if rank >= self._size:
+            self._error(peer, request, frames.ERROR_USE, -1,
+                        f"there is no rank {rank} in a job of {self._size}")
+        elif key in self._store[rank]:
+            self._send(peer, frames.VALUE, request, self._store[rank][key])
+        elif rank in self._ended:
+            self._error(peer, request, frames.ERROR_PEER, rank, self._why_gone(rank))
+        else:
+            waiters = self._getters.setdefault((rank, key), [])
+            # One question at a time: a new one replaces what timed out at the client.
+            waiters[:] = [pair for pair in waiters if pair[0] is not peer]
+            waiters.append((peer, request))
+
+    def _on_collective(self, peer, kind, request, body):
+        self._inside[peer.rank] = (kind, request, body, peer)
+        if not self._fail_collective() and len(self._inside) == self._size:
+            self._finish_collective()
+
+    def _finish_collective(self):
+        inside, self._inside = self._inside, {}
+        kinds = {rank: entry[0] for rank, entry in inside.items()}
+        if len(set(kinds.values())) > 1:
+            fencing = [rank for rank, kind in kinds.items() if kind == frames.FENCE]
+            self._fail(inside, frames.ERROR_USE, -1,
+                       f"ranks {fencing} are in fence() and the others in exchange()")
+            return
+        if kinds[0] == frames.FENCE:
+            for _, request, _, peer in inside.values():
+                self._send(peer, frames.FENCED, request)
+            return
+        total = 4 + sum(4 + len(entry[2]) for entry in inside.values())
+        if total > frames.MAX_FRAME:
+            self._fail(inside, frames.ERROR_USE, -1,
+                       f"exchange of {total} bytes in all is above the limit of "
+                       f"{frames.MAX_FRAME}; use put and get")
+            return
+        body = frames.pack_all([inside[rank][2] for rank in range(self._size)])
+        for _, request, _, peer in inside.values():
+            self._send(peer, frames.ALL, request, body)
+
+    def _fail_collective(self):
+        """A step that a gone rank can no longer enter fails for all that wait (S3)."""
+        gone = [rank for rank in self._ended if rank not in self._inside]
+        if not gone or not self._inside:
+            return False
+        inside, self._inside = self._inside, {}
+        self._fail(inside, frames.ERROR_PEER, gone[0], self._why_gone(gone[0]))
+        return True
+
+    def _fail(self, inside, code, rank, text):
+        for _, request, _, peer in inside.values():
+            self._error(peer, request, code, rank, text)
+
+    def _why_gone(self, rank):
+        return f"rank {rank} {self._ended[rank][1]}"
+
+    def _missing(self):
+        never = [r for r in range(self._size) if r not in self._ranks and r not in self._ended]
+        late = [r for r in self._ranks if r not in self._inside]
+        parts = []
+        if never:
+            parts.append(f"ranks that have not connected: {_few(never)}")
+        if late:
+            parts.append(f"ranks that have not come to this step: {_few(sorted(late))}")
+        return "; ".join(parts) or "no rank is missing"
+
+
+def _few(ranks):
+    shown = ", ".join(map(str, ranks[:16]))
+    return f"{shown} and {len(ranks) - 16} more" if len(ranks) > 16 else shown
+
+
+def new_secret():
+    """A fresh job secret."""
+    return os.urandom(frames.SECRET_BYTES)

@@ -1,0 +1,28 @@
+# cython: language_level=3
+"""Waiting in the caller: spin, yield, sleep.
+
+Contract: called without the engine's lock, in an API call.  Nothing here
+raises except `wait`, which runs Python's signal handlers.
+"""
+from libc.stdint cimport int64_t, uint32_t
+
+from pyrdv.engine.engine cimport Engine
+from pyrdv.engine.state cimport engine_t, op_t
+
+
+# How long this waiter has waited for nothing.  Zeroed by patience_reset.
+cdef struct patience_t:
+    int64_t since           # ns, monotonic; 0: not started
+    uint32_t rounds
+    uint32_t epoch          # as of the waiter's last look at its condition
+
+cdef void patience_reset(patience_t *p) noexcept nogil
+# The waiter looked and found nothing: pause as fits, at most about 100 ms.
+# True: it slept, so signals and notices deserve a look.
+cdef bint pause(engine_t *e, patience_t *p) noexcept nogil
+# Wait for `op`.  Returns when it is complete (or was released by another
+# thread).  Raises what a signal handler raises; the op is then as it was.
+cdef int wait(Engine engine, op_t *op, uint32_t generation) except -1
+# One turn and one pause outside the GIL, then signal handlers and notices if it
+# slept.  The caller sets p.epoch to engine.c.epoch before it looks at its condition.
+cdef int wait_turn(Engine engine, patience_t *p) except -1

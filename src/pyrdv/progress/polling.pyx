@@ -1,0 +1,156 @@
+# cython: language_level=3
+"""Waiting in the caller: spin, yield, sleep (R7).
+
+A waiter first polls with the GIL (a reply often takes about a microsecond,
+less than handing the GIL over), then without it for ``engine.spin_ns``, then
+yields the processor between polls, then sleeps on the engine's descriptor.
+More ranks than cores get no spinning, only yields, so the rank that has the
+data runs next.  Sleep is cut into slices, because a signal that arrives just
+before the system call would not interrupt it.
+"""
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport int64_t, uint32_t
+
+from pyrdv.engine.engine cimport (
+    Engine, cpu_relax, engine_hopeless, engine_sleep_finish, engine_sleep_prepare, engine_test,
+    engine_turn)
+from pyrdv.engine.state cimport engine_t, op_t
+
+
+cdef extern from "<time.h>" nogil:
+    struct timespec:
+        long tv_sec
+        long tv_nsec
+    int CLOCK_MONOTONIC
+    int clock_gettime(int clock, timespec *now)
+
+cdef extern from "<sched.h>" nogil:
+    int sched_yield()
+
+cdef extern from "<poll.h>" nogil:
+    struct pollfd:
+        int fd
+        short events
+        short revents
+    short POLLIN
+    int poll(pollfd *fds, unsigned long count, int timeout)
+
+
+cdef enum:
+    POLLS_WITH_GIL = 100        # about 2 µs
+    POLLS_PER_CLOCK = 32        # the clock is read every so many polls
+    YIELD_NS = 50000            # how long to yield before sleeping
+    SLICE_MS = 100              # the longest sleep in one piece
+
+
+cdef inline int64_t now_ns() noexcept nogil:
+    cdef timespec t
+    clock_gettime(CLOCK_MONOTONIC, &t)
+    return <int64_t> t.tv_sec * 1000000000 + t.tv_nsec
+
+
+cdef void patience_reset(patience_t *p) noexcept nogil:
+    p.since = 0
+    p.rounds = 0
+
+
+cdef bint sleep(engine_t *e, patience_t *p) noexcept nogil:
+    cdef pollfd wanted
+    if not engine_sleep_prepare(e, p.epoch):
+        return False
+    wanted.fd = e.wait_fd
+    wanted.events = POLLIN
+    poll(&wanted, 1, SLICE_MS)
+    engine_sleep_finish(e)
+    return True
+
+
+cdef bint pause(engine_t *e, patience_t *p) noexcept nogil:
+    cdef int64_t waited
+    p.rounds += 1
+    if e.spin_ns and p.rounds % POLLS_PER_CLOCK:
+        cpu_relax()
+        return False
+    if p.since == 0:
+        p.since = now_ns()
+        return False
+    waited = now_ns() - p.since
+    if waited < <int64_t> e.spin_ns:
+        return False
+    if waited < <int64_t> e.spin_ns + YIELD_NS:
+        sched_yield()
+        return False
+    # After waking, yield a little before sleeping again: more may follow.
+    p.since = now_ns() - <int64_t> e.spin_ns
+    return sleep(e, p)
+
+
+cdef bint wait_some(engine_t *e, op_t *op, uint32_t generation, patience_t *p) noexcept nogil:
+    """Wait until `op` is complete (True) or signals deserve a look (False)."""
+    while not engine_test(e, op, generation, &p.epoch):
+        if pause(e, p):
+            engine_hopeless(e, op, generation)
+            return False
+    return True
+
+
+cdef int wait(Engine engine, op_t *op, uint32_t generation) except -1:
+    cdef engine_t *e = engine.c
+    cdef patience_t p
+    cdef int i
+    cdef bint done
+    for i in range(POLLS_WITH_GIL if e.spin_ns else 1):
+        if engine_test(e, op, generation, &p.epoch):
+            return 0
+    patience_reset(&p)
+    while True:
+        with nogil:
+            done = wait_some(e, op, generation, &p)
+        if done:
+            return 0
+        look_around(engine)
+
+
+cdef int look_around(Engine engine) except -1:
+    PyErr_CheckSignals()
+    if engine.notice is not None:
+        engine.notice()
+    return 0
+
+
+cdef int wait_turn(Engine engine, patience_t *p) except -1:
+    cdef bint slept
+    with nogil:
+        engine_turn(engine.c)
+        slept = pause(engine.c, p)
+    if slept:
+        look_around(engine)
+    return 0
+
+
+def wait_until(Engine engine, condition, timeout=None):
+    """Make progress until `condition()` is true.
+
+    Parameters
+    ----------
+    engine : Engine
+    condition : callable
+        Without arguments; called between turns.
+    timeout : float, optional
+        Seconds after which to give up.
+
+    Returns
+    -------
+    bool
+        Whether the condition became true.
+    """
+    cdef patience_t patience
+    cdef int64_t start = now_ns()
+    patience_reset(&patience)
+    while True:
+        patience.epoch = engine.c.epoch
+        if condition():
+            return True
+        if timeout is not None and now_ns() - start > timeout * 1e9:
+            return False
+        wait_turn(engine, &patience)

@@ -1,0 +1,220 @@
+"""``pyrdv bench latency|bandwidth|rate``: how fast messages are on this machine.
+
+Started by hand it starts its own ranks with ``pyrdv run``; started as a rank it measures. The loops
+themselves are in `bench_kernels`, what is printed and written in `bench_report`.
+"""
+
+import argparse
+import os
+import sys
+import textwrap
+
+from pyrdv.tools import bench_kernels as kernels
+from pyrdv.tools import bench_report as report
+
+SIZES = {
+    "latency": "8,64,512,4K,16K,64K,256K,1M,4M",
+    "bandwidth": "4K,16K,64K,256K,1M,4M",
+    "rate": "8",
+}
+ABOUT = {
+    "latency": "half round trips of blocking Send and Recv",
+    "bandwidth": "windows of Isend and Irecv, Waitall, and a short acknowledgement",
+    "rate": "messages per second in windows of Isend and Irecv of small messages",
+}
+
+
+def add_arguments(parser):
+    """Give `parser` the arguments of ``pyrdv bench``."""
+    kinds = [
+        textwrap.fill(f"{name}: {text}", 79, initial_indent="  ", subsequent_indent="    ")
+        for name, text in kernels.BUFFERS.items()
+    ]
+    parser.epilog = "kinds of buffers of bandwidth:\n" + "\n".join(kinds)
+    commands = parser.add_subparsers(dest="benchmark", required=True, metavar="|".join(ABOUT))
+    for name, about in ABOUT.items():
+        one = commands.add_parser(name, help=about, description=f"Measure {about}.")
+        _add_options(one, name)
+
+
+def _add_options(one, name):
+    one.add_argument("-n", dest="ranks", type=_even, metavar="N",
+                     help="ranks to start, an even number; they work in pairs (default 2)")
+    one.add_argument("--sizes", type=_sizes, default=_sizes(SIZES[name]), metavar="A,B,…",
+                     help=f"message sizes in bytes, K and M allowed (default {SIZES[name]})")
+    one.add_argument("--iterations", type=_positive, metavar="N",
+                     help="samples per size (default: as many as the time allows)")
+    one.add_argument("--seconds", type=_seconds, default=0.3, metavar="S",
+                     help="time per size (default 0.3)")
+    if name != "latency":
+        one.add_argument("--window", type=_positive, default=64, metavar="N",
+                         help="messages in flight (default 64)")
+    if name == "bandwidth":
+        one.add_argument("--buffers", type=_buffers, default=["reused"], metavar="KIND,…",
+                         help=f"one or more of {', '.join(kernels.BUFFERS)} (default reused)")
+    one.add_argument("--pin", action="store_true", help="bind each rank to one CPU, in turn")
+    one.add_argument("--json", metavar="FILE", help="write figures and machine facts to FILE")
+    one.add_argument("--plot", metavar="FILE.png", help="draw the figures (needs matplotlib)")
+
+
+def _positive(text):
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
+
+
+def _even(text):
+    number = _positive(text)
+    if number % 2:
+        raise argparse.ArgumentTypeError(f"{number} is odd; ranks work in pairs, take an even one")
+    return number
+
+
+def _seconds(text):
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 3600:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds between 0 and 3600")
+    return value
+
+
+def _sizes(text):
+    try:
+        sizes = [report.parse_size(word) for word in text.split(",")]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if min(sizes) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: the smallest size is 1 byte")
+    return sizes
+
+
+def _buffers(text):
+    kinds = text.split(",")
+    for kind in kinds:
+        if kind not in kernels.BUFFERS:
+            raise argparse.ArgumentTypeError(
+                f"{kind!r} is not a kind of buffers; take one of {', '.join(kernels.BUFFERS)}")
+    return kinds
+
+
+def points(options):
+    """Yield (label, kernel arguments) for every row that `options` ask for."""
+    for kind in getattr(options, "buffers", [None]):
+        for size in options.sizes:
+            yield kind, size
+
+
+def run_point(MPI, comm, options, kind, size):
+    """Measure one row on all ranks; return it on rank 0, None elsewhere."""
+    plan = kernels.Plan(options.seconds, options.iterations)
+    if options.benchmark == "latency":
+        return kernels.latency(MPI, comm, size, plan)
+    if options.benchmark == "rate":
+        return kernels.rate(MPI, comm, size, plan, options.window)
+    return kernels.bandwidth(MPI, comm, size, plan, options.window, kind)
+
+
+def run_rank(options):
+    """Measure as one rank of a job; rank 0 prints and writes. Return the exit status."""
+    from pyrdv import MPI
+
+    comm = MPI.COMM_WORLD
+    rank, size = comm.Get_rank(), comm.Get_size()
+    if size % 2 or size != (options.ranks or size):
+        if rank == 0:
+            wanted = options.ranks or "an even number"
+            print(f"pyrdv bench: this job has {size} ranks but needs {wanted}; "
+                  "start it with that number", file=sys.stderr)
+        return 2
+    options.ranks = size
+    cpus = kernels.pin(rank) if options.pin else None
+    facts = report.machine_facts() if rank == 0 else None
+    if rank == 0:
+        pinned = f", rank 0 on CPU {cpus}" if options.pin else ""
+        print(f"{options.benchmark}: {ABOUT[options.benchmark]}; {size} ranks{pinned}")
+        print(report.facts_line(facts))
+        print(report.HEADER, flush=True)
+    rows = []
+    for kind, nbytes in points(options):
+        row = run_point(MPI, comm, options, kind, nbytes)
+        if row is not None:
+            rows.append(row)
+            print(report.row_text(row), flush=True)
+    return write_files(options, rows, facts) if rank == 0 else 0
+
+
+def write_files(options, rows, facts):
+    """Write the JSON and PNG files that `options` name; return the exit status."""
+    settings = {key: value for key, value in vars(options).items() if key not in ("json", "plot")}
+    content = report.document(options.benchmark, settings, rows, facts)
+    try:
+        if options.json:
+            report.write_json(options.json, content)
+        if options.plot:
+            plt = report.plotting()
+            if plt is None:
+                return 1
+            report.plot(options.plot, content, plt)
+    except OSError as error:
+        print(f"pyrdv bench: cannot write {error.filename!r}: {error.strerror}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def is_rank():
+    """Say whether this process is already a rank of a job."""
+    return "PYRDV_RANK" in os.environ
+
+
+def main(options):
+    """Run ``pyrdv bench`` with parsed `options`; return the exit status."""
+    if is_rank():
+        return run_rank(options)
+    refusal = unwritable(options)
+    if refusal:
+        print(f"pyrdv bench: {refusal}", file=sys.stderr)
+        return 2
+    return launch(options)
+
+
+def unwritable(options):
+    """Say in words why a file asked for cannot be written, before time is spent; else None."""
+    for path in (options.json, options.plot):
+        folder = os.path.dirname(os.path.abspath(path)) if path else None
+        if path and (os.path.isdir(path) or not os.access(folder, os.W_OK)):
+            return f"cannot write {path!r}: {folder!r} is not a folder that may be written to"
+    if options.plot and report.plotting() is None:
+        return f"{options.plot!r} cannot be drawn; leave --plot out or install matplotlib"
+    return None
+
+
+def words(options):
+    """Return the arguments that parse to `options` again."""
+    out = [options.benchmark, "--sizes", ",".join(map(str, options.sizes)),
+           "--seconds", repr(options.seconds)]
+    if options.benchmark == "bandwidth":
+        out += ["--buffers", ",".join(options.buffers)]
+    for name in ("iterations", "window", "json", "plot"):
+        value = getattr(options, name, None)
+        out += [f"--{name}", str(value)] if value is not None else []
+    return out + (["--pin"] if options.pin else [])
+
+
+def launch(options):
+    """Measure on ranks started by ``pyrdv run``; return its exit status."""
+    from pyrdv.tools import cli
+
+    ranks = str(options.ranks or 2)
+    return cli.main(["run", "-n", ranks, "-m", "pyrdv.tools.bench", *words(options)])
+
+
+def _rank_main():
+    parser = argparse.ArgumentParser("pyrdv bench")
+    add_arguments(parser)
+    return main(parser.parse_args())
+
+
+if __name__ == "__main__":
+    sys.exit(_rank_main())

@@ -1,0 +1,119 @@
+"""``pyrdv``: the command line. Each command imports what it needs only when it is called."""
+
+import os
+import sys
+
+_USAGE_ERROR = 2
+
+DESCRIPTION = """\
+Messages between Python processes that move while the program computes.
+
+commands:
+  run      start a program on several processes of this machine
+  bench    measure latency, bandwidth and message rate
+  config   list the settings (environment variables PYRDV_*) with their present values
+
+`pyrdv COMMAND --help` tells more about each."""
+
+RUN_EPILOG = """\
+PROGRAM is a Python file, a module (-m) or any executable. Rank 0 gets the standard input, the
+others /dev/null. Lines are forwarded whole. Ranks are told of each other by variables PYRDV_*.
+
+exit status:
+  that of the rank that failed first (128 + s if signal s killed it); 130 after Ctrl-C, 143 after
+  SIGTERM, 124 after --timeout, the code given to Abort (1 for 0); 127 if PROGRAM is not found,
+  126 if it cannot be executed, 2 for wrong options.
+
+When one rank fails the others are told, then ended. Ctrl-C interrupts every rank; a second one
+kills them. When the launcher itself is killed, the ranks are too.
+
+examples:
+  pyrdv run -n 4 solve.py --size 1000
+  pyrdv run -n 2 --prefix -m package.module
+"""
+
+
+def main(argv=None):
+    """Run the command line.
+
+    Parameters
+    ----------
+    argv : list of str, optional
+        Words behind ``pyrdv``; the default is those of this process.
+
+    Returns
+    -------
+    int
+        Exit status.
+    """
+    words = sys.argv[1:] if argv is None else list(argv)
+    command = words[0] if words else "--help"
+    if command in ("-h", "--help", "help"):
+        print("usage: pyrdv [--help] [--version] COMMAND ...\n\n" + DESCRIPTION)
+        return 0 if words else _USAGE_ERROR
+    if command in ("-V", "--version"):
+        from pyrdv import __version__
+
+        print(f"pyrdv {__version__}")
+        return 0
+    action = _COMMANDS.get(command)
+    if action is None:
+        print(f"pyrdv: there is no command {command!r}; commands are "
+              f"{', '.join(_COMMANDS)} (see pyrdv --help)", file=sys.stderr)
+        return _USAGE_ERROR
+    return action(words[1:])
+
+
+def _parser(command, **more):
+    from argparse import ArgumentParser, RawDescriptionHelpFormatter
+
+    return ArgumentParser(f"pyrdv {command}", formatter_class=RawDescriptionHelpFormatter,
+                          allow_abbrev=False, **more)
+
+
+def _run(words):
+    from pyrdv.launch import command
+
+    parser = _parser("run", usage="pyrdv run [options] [-m] PROGRAM [args ...]",
+                     description="Start a program on several processes of this machine.",
+                     epilog=RUN_EPILOG)
+    command.add_arguments(parser)
+    before, program = command.split_command(words)
+    options = parser.parse_args(before)
+    if not program:
+        parser.error("PROGRAM is missing: give a Python file, -m and a module, or an executable")
+    return command.main(options, program[0], program[1:])
+
+
+def _bench(words):
+    from pyrdv.tools import bench
+
+    parser = _parser("bench", description="Measure latency, bandwidth and message rate.")
+    bench.add_arguments(parser)
+    return bench.main(parser.parse_args(words)) or 0
+
+
+def _config(words):
+    from pyrdv import config
+    from pyrdv.errors import ConfigError
+
+    _parser("config", description="List the settings: environment variables, their present "
+            "values and meaning.").parse_args(words)
+    try:
+        config.load(os.environ, warn=lambda text: print(f"warning: {text}", file=sys.stderr))
+        rows = list(config.table(os.environ))
+    except ConfigError as error:
+        print(f"pyrdv config: {error}", file=sys.stderr)
+        return 1
+    for variable, value, unit, source, text in rows:
+        # A size is written with its letter, so its unit would only repeat it.
+        shown = value if unit in ("", "bytes") else f"{value} {unit}"
+        print(f"{variable}={shown}  ({source})")
+        print(f"    {text}")
+    return 0
+
+
+_COMMANDS = {"run": _run, "bench": _bench, "config": _config}
+
+if __name__ == "__main__":
+    sys.exit(main())

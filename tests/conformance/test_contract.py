@@ -1,0 +1,255 @@
+"""What every fabric promises to the engine (F1-F8), without an engine."""
+
+import select
+
+import pytest
+from pyrdv.fabrics.probe import (
+    AGAIN,
+    CLOSED,
+    FAILED,
+    FENCE,
+    INVALID,
+    LOCAL,
+    LOST,
+    OK,
+    PACKET,
+    PEER_LOST,
+    READ,
+    REMOTE_READ,
+    REMOTE_WRITE,
+    WRITE,
+)
+
+from .worlds import pattern
+
+LIMIT = 20_000
+
+
+class Ends:
+    """Two or more probes with what they have received so far."""
+
+    def __init__(self, kind, size=2, **parameters):
+        self.world, self.probes = kind.bare(size, **parameters)
+        self.rng = self.world.rng
+        self.events = [[] for _ in self.probes]
+
+    def poll(self, rank, release=True):
+        self.world.turn()
+        events = self.probes[rank].poll(release=release)
+        self.events[rank] += events
+        return events
+
+    def post(self, rank, peer, *requests):
+        """Post, polling everybody while there is no room."""
+        for _ in range(LIMIT):
+            status = self.probes[rank].post(peer, *requests)
+            if status != AGAIN:
+                return status
+            for other in range(len(self.probes)):
+                self.poll(other)
+        raise AssertionError("no room for a chain, for ever")
+
+    def until(self, condition):
+        for _ in range(LIMIT):
+            if condition():
+                return
+            for rank, probe in enumerate(self.probes):
+                self.poll(rank)
+                probe.maintain()
+        raise AssertionError(f"not reached; events so far: {self.events}")
+
+    def packets(self, rank, peer=None):
+        return [event[2] for event in self.events[rank]
+                if event[0] == PACKET and peer in (None, event[1])]
+
+
+def source_and_sink(ends, size, seed=0):
+    source = bytearray(pattern(size, seed).tobytes())
+    sink = bytearray(size)
+    return (source, ends.probes[1].register(source, REMOTE_READ), sink,
+            ends.probes[0].register(sink, LOCAL))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_packets_keep_the_order_of_posting(world, seed):
+    """F1, F3: sizes of every kind of slot; the payload may change after the post."""
+    ends = Ends(world, seed=seed)
+    sent = []
+    for i in range(300):
+        size = ends.rng.choice((0, 1, 40, 64, 100, 1000, 3000))
+        header, payload = i.to_bytes(4, "little"), bytearray(pattern(size, i).tobytes())
+        sent.append(header + bytes(payload))
+        assert ends.post(0, 1, ends.probes[0].send_request(header, payload)) == OK
+        payload[:] = bytes(size)
+        if ends.rng.random() < 0.3:
+            ends.poll(1)
+    ends.until(lambda: len(ends.packets(1)) == len(sent))
+    assert ends.packets(1) == sent
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_fenced_sends_keep_the_order_of_posting(world, seed):
+    """F1, F5: whatever READs and plain SENDs lie between, and traffic the other way."""
+    ends = Ends(world, seed=seed)
+    kept = []
+    sent = [[], []]
+    for i in range(25):
+        probe, packet = ends.probes[0], bytes([i])
+        if ends.rng.random() < 0.4:
+            size = ends.rng.choice((500, 5000, 70_000, 200_000, 1 << 20))
+            source, remote, sink, local = source_and_sink(ends, size, i)
+            kept.append((source, remote, sink, local))
+            read = probe.read_request(local, 0, remote.address, remote.key, size, i)
+            assert ends.post(0, 1, read, probe.send_request(packet, flags=FENCE)) == OK
+        else:
+            packet += bytes(ends.rng.choice((0, 50, 1000, 3000)))
+            assert ends.post(0, 1, probe.send_request(b"", packet)) == OK
+        sent[1].append(packet)
+        if ends.rng.random() < 0.5:
+            sent[0].append(packet)
+            assert ends.post(1, 0, ends.probes[1].send_request(b"", packet)) == OK
+        for _ in range(ends.rng.randrange(3)):
+            ends.poll(ends.rng.randrange(2))
+    ends.until(lambda: all(len(ends.packets(rank)) == len(sent[rank]) for rank in range(2))
+               and len(ends.events[0]) == len(sent[0]) + len(kept))
+    assert ends.packets(1) == sent[1]
+    assert ends.packets(0) == sent[0]
+    assert all(event[3] == OK for event in ends.events[0] if event[0] == READ)
+    assert all(source == sink for source, _, sink, _ in kept)
+
+
+@pytest.mark.parametrize("size", [1, 4096, 100_000, 1 << 20])
+def test_fenced_send_finds_the_bytes_in_place(world, size):
+    """F5: when the fenced SEND arrives, the READ before it has moved everything."""
+    ends = Ends(world, seed=size)
+    source, remote, sink, local = source_and_sink(ends, size)
+    ends.post(0, 1, ends.probes[0].read_request(local, 0, remote.address, remote.key, size, 1),
+              ends.probes[0].send_request(b"done", flags=FENCE))
+    ends.until(lambda: ends.packets(1))
+    assert sink == source
+
+
+@pytest.mark.parametrize("size", [1, 4096, 100_000, 1 << 20])
+def test_write_then_fenced_send(world, size):
+    """F5, V5: the SEND behind a WRITE says that the bytes are placed."""
+    ends = Ends(world, seed=size)
+    source = bytearray(pattern(size).tobytes())
+    sink = bytearray(size)
+    local = ends.probes[0].register(source, LOCAL)
+    remote = ends.probes[1].register(sink, REMOTE_WRITE)
+    ends.post(0, 1, ends.probes[0].write_request(local, 0, remote.address, remote.key, size, 7),
+              ends.probes[0].send_request(b"fin", flags=FENCE))
+    ends.until(lambda: ends.packets(1))
+    assert sink == source
+    ends.until(lambda: (WRITE, 1, 7, OK) in ends.events[0])
+
+
+def test_chain_is_whole_or_nothing(world):
+    """F2: chains of several packets, until there is no room; no part of one is lost."""
+    ends = Ends(world, slots=8)
+    posted = 0
+    requests = [ends.probes[0].send_request(bytes([i]), bytes(1000)) for i in range(5)]
+    while (status := ends.probes[0].post(1, *requests)) == OK and posted < 1000:
+        posted += 1
+        ends.world.turn()
+    assert status == AGAIN
+    ends.until(lambda: len(ends.packets(1)) == 5 * posted)
+    assert [packet[0] for packet in ends.packets(1)] == list(range(5)) * posted
+
+
+def test_unreleased_packets_come_again(world):
+    """F6: the same packets, in the same order, until released one by one."""
+    ends = Ends(world)
+    for i in range(5):
+        assert ends.post(0, 1, ends.probes[0].send_request(bytes([i]))) == OK
+    probe = ends.probes[1]
+
+    def look():
+        ends.world.turn()
+        return [event[2] for event in probe.poll(release=False) if event[0] == PACKET]
+
+    for _ in range(LIMIT):
+        if len(look()) == 5:
+            break
+    for left in range(5, 0, -1):
+        assert look() == [bytes([i]) for i in range(5 - left, 5)]
+        probe.release(0, 1)
+    assert look() == []
+
+
+def test_read_of_what_is_not_there_is_refused(world):
+    """R5, R8: the status of the READ says so, no byte has moved, the connection lives."""
+    ends = Ends(world)
+    _, remote, sink, local = source_and_sink(ends, 100_000)
+    cases = [(4096, remote.key), (2**64 - 50_000, remote.key)]
+    if world.checks_keys:
+        cases += [(remote.address + 1, remote.key), (remote.address, remote.key + 1),
+                  (remote.address - 1, remote.key)]
+    for at, key in cases:
+        before = len(ends.events[0])
+        ends.post(0, 1, ends.probes[0].read_request(local, 0, at, key, 100_000, 3))
+        ends.until(lambda before=before: len(ends.events[0]) > before)
+        kind, peer, ident, status = ends.events[0][-1]
+        assert (kind, peer, ident) == (READ, 1, 3)
+        assert status in (INVALID, FAILED)
+    assert not any(sink)
+    assert ends.post(0, 1, ends.probes[0].send_request(b"still here")) == OK
+    ends.until(lambda: ends.packets(1) == [b"still here"])
+
+
+def test_goodbye_comes_last(world):
+    """F7: everything that was posted is delivered before EVENT_CLOSED."""
+    ends = Ends(world, seed=2)
+    for i in range(5):
+        assert ends.post(0, 1, ends.probes[0].send_request(bytes([i]), bytes(500))) == OK
+    ends.probes[0].disconnect(1)
+    ends.probes[0].disconnect(1)
+    ends.until(lambda: (CLOSED, 0) in ends.events[1])
+    assert [packet[0] for packet in ends.packets(1)] == list(range(5))
+    assert ends.events[1][-1] == (CLOSED, 0)
+    for _ in range(50):
+        assert ends.poll(1) == []
+
+
+def test_loss_comes_last_and_ends_transfers(world):
+    """F7: a READ from a dead peer completes, then EVENT_LOST, then posts fail."""
+    ends = Ends(world, seed=3)
+    size = 4 << 20
+    source, remote, sink, local = source_and_sink(ends, size)
+    for i in range(3):
+        ends.post(1, 0, ends.probes[1].send_request(bytes([i])))
+    ends.until(lambda: len(ends.packets(0)) == 3)
+    ends.post(0, 1, ends.probes[0].read_request(local, 0, remote.address, remote.key, size, 5))
+    ends.world.kill(1)
+    for _ in range(LIMIT):
+        ends.poll(0)
+        ends.probes[0].maintain()
+        if (PEER_LOST, 1) in ends.events[0]:
+            break
+    kinds = [event[0] for event in ends.events[0]]
+    assert kinds == [PACKET] * 3 + [READ, PEER_LOST]
+    status = ends.events[0][3][3]
+    assert status == LOST or (status == OK and sink == source)
+    assert ends.probes[0].post(1, ends.probes[0].send_request(b"x")) == LOST
+
+
+def test_armed_end_wakes(world):
+    """F8: after arm, a packet makes the descriptor readable; disarm makes it quiet."""
+    ends = Ends(world, seed=4)
+    probe = ends.probes[1]
+
+    def readable(timeout):
+        ends.world.turn()
+        return bool(select.select([probe.wake_fd], [], [], timeout)[0])
+
+    for i in range(5):
+        for _ in range(LIMIT):
+            ends.poll(1)
+            probe.maintain()
+            if probe.arm() == OK:
+                break
+        assert not readable(0)
+        assert ends.probes[0].send(1, bytes([i])) == OK
+        assert any(readable(0.01) for _ in range(300))
+        probe.disarm()
+        ends.until(lambda i=i: len(ends.packets(1)) == i + 1)

@@ -1,0 +1,272 @@
+"""Worlds of several ranks in one process, one kind per fabric.
+
+To put a fabric under the suite, derive from `World`, implement ``build`` and,
+where the fabric needs it, ``turn``, and add the class to `KINDS`.
+"""
+
+import random
+from collections import deque
+
+import numpy as np
+from pyrdv.api.communicator import Comm
+from pyrdv.engine.engine import Engine
+from pyrdv.fabrics.probe import Probe
+from pyrdv.fabrics.shm.fabric import ShmFabric
+from pyrdv.fabrics.sim.network import Network
+
+from . import names as MPI
+
+__all__ = ["KINDS", "MPI", "Stuck", "World", "pattern"]
+
+# Turns without any movement after which a test is told that it hangs.
+PATIENCE = 3000
+# What an engine must have given back when nothing is under way.
+LEAKS = ("ops_in_use", "messages_in_use", "regions_in_use")
+
+
+class Stuck(AssertionError):
+    """Nothing moves although requests are not complete."""
+
+
+def pattern(size, seed=0):
+    """`size` bytes that differ between neighbours, offsets and seeds."""
+    index = np.arange(size, dtype=np.uint64)
+    mixed = (index * np.uint64(0x9E3779B1) + np.uint64(seed * 7919 + 1)) >> np.uint64(7)
+    return mixed.astype(np.uint8)
+
+
+class World:
+    """`size` ranks: engines and world communicators.
+
+    Parameters
+    ----------
+    size : int
+    seed : int
+        Chooses the order of events where the fabric leaves a choice.
+    slots : int, optional
+        Packets in flight per ordered pair; small makes back-pressure easy.
+    engine : keyword arguments
+        Handed to `Engine`: ``eager_max``, ``unexpected_max``.
+    """
+
+    kind = ""
+    # False where the kernel copies for the reader: it checks that the memory
+    # exists, not that it was registered.
+    checks_keys = True
+
+    def __init__(self, size, *, seed=0, slots=None, **engine):
+        self.prepare(size, seed, slots)
+        self.engines = [Engine(rank, size, [fabric], **engine)
+                        for rank, fabric in enumerate(self.fabrics)]
+        self.comms = [Comm.world(engine) for engine in self.engines]
+
+    def prepare(self, size, seed, slots):
+        self.size = size
+        self.rng = random.Random(seed)
+        self.dead = set()
+        self.engines = []
+        self.contexts = 1       # 0 and 1 are COMM_WORLD's and COMM_SELF's
+        self.fabrics = self.build(size, seed, slots)
+
+    @classmethod
+    def bare(cls, size, *, seed=0, slots=None):
+        """The fabrics of a world without engines, all connected, as probes.
+
+        Returns
+        -------
+        (World, list of Probe)
+        """
+        world = cls.__new__(cls)
+        world.prepare(size, seed, slots)
+        probes = [Probe(fabric) for fabric in world.fabrics]
+        for _ in range(PATIENCE):
+            statuses = [probe.connect(peer) for rank, probe in enumerate(probes)
+                        for peer in range(size) if peer != rank]
+            for probe in probes:
+                probe.maintain()
+            world.turn()
+            if not any(statuses):
+                return world, probes
+        raise Stuck("the fabrics do not connect")
+
+    def dup(self):
+        """A further communicator over all ranks, one end per rank."""
+        self.contexts += 1
+        return [comm.sibling(self.contexts) for comm in self.comms]
+
+    def build(self, size, seed, slots):
+        """Make one fabric per rank."""
+        raise NotImplementedError
+
+    def turn(self):
+        """Let the network move; returns how much happened."""
+        return 0
+
+    def kill(self, rank):
+        """`rank` dies without a word."""
+        raise NotImplementedError
+
+    def shut(self):
+        """Give back what `build` took; check the fabric's own invariants."""
+
+    def step(self):
+        """One turn of progress of every live engine and of the network."""
+        moved = 0
+        for rank, engine in enumerate(self.engines):
+            if rank not in self.dead:
+                moved += engine.step()
+        return moved + self.turn()
+
+    def settle(self, quiet=3):
+        """Step until nothing has moved for `quiet` turns."""
+        idle = 0
+        for _ in range(100_000):
+            idle = 0 if self.step() else idle + 1
+            if idle >= quiet:
+                return
+        raise Stuck("the world never comes to rest")
+
+    def run(self, *requests, limit=PATIENCE):
+        """Step until all `requests` are complete; an error of one is raised.
+
+        Raises
+        ------
+        Stuck
+            Nothing moved for `limit` turns.
+        """
+        waiting = deque(requests)
+        idle = 0
+        while True:
+            before = len(waiting)
+            while waiting and waiting[0].Test():
+                waiting.popleft()
+            if not waiting:
+                return
+            moved = self.step()
+            idle = 0 if moved or len(waiting) < before else idle + 1
+            if idle > limit:
+                raise Stuck(f"{len(waiting)} of {len(requests)} requests are not complete and "
+                            f"nothing moved for {limit} turns\n{self.describe()}")
+
+    def until(self, condition, limit=PATIENCE):
+        """Step until ``condition()`` holds."""
+        for _ in range(limit):
+            if value := condition():
+                return value
+            self.step()
+        raise Stuck(f"the condition does not hold after {limit} turns\n{self.describe()}")
+
+    def describe(self):
+        """The state of the engines, for a failure's text."""
+        return "\n".join(f"rank {rank}: {engine.counters()}"
+                         for rank, engine in enumerate(self.engines) if rank not in self.dead)
+
+    def leaks(self):
+        """(rank, counter, value) of everything that was not given back."""
+        found = []
+        for rank, engine in enumerate(self.engines):
+            if rank not in self.dead:
+                engine.reap()
+                counters = engine.counters()
+                found += [(rank, name, counters[name]) for name in LEAKS if counters[name]]
+        return found
+
+    def close(self, check=True):
+        """End the world; with `check`, assert that nothing leaked."""
+        try:
+            if check:
+                self.settle()
+                assert self.leaks() == []
+        finally:
+            for rank, engine in enumerate(self.engines):
+                if rank not in self.dead:
+                    engine.close()
+        if check:
+            self.shut()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        self.close(check=kind is None)
+
+
+class SimWorld(World):
+    """The simulated network, delivering at once."""
+
+    kind = "sim"
+    forgiven = ()
+
+    def build(self, size, seed, slots):
+        self.network = Network(size, auto=True, seed=seed, slots=slots or 32)
+        return [self.network.fabric(rank) for rank in range(size)]
+
+    def kill(self, rank):
+        self.dead.add(rank)
+        self.network.kill(rank)
+
+    def shut(self):
+        assert [fault for fault in self.network.faults if fault[0] not in self.forgiven] == []
+
+
+class ChaosWorld(SimWorld):
+    """The simulated network: any order of events, late connections, torn transfers."""
+
+    kind = "chaos"
+
+    def build(self, size, seed, slots):
+        self.network = Network(size, seed=seed, slots=slots or 8, transfers=4,
+                               chunk=self.rng.choice((1000, 65536, 1 << 20)), lazy=True,
+                               single_copy=self.rng.random() < 0.7)
+        return [self.network.fabric(rank) for rank in range(size)]
+
+    def step(self):
+        moved = 0
+        order = [rank for rank in range(self.size) if rank not in self.dead]
+        self.rng.shuffle(order)
+        for rank in order:
+            moved += self.engines[rank].step()
+            moved += self.turn()
+        return moved
+
+    def turn(self):
+        moved = 0
+        for _ in range(self.rng.choice((0, 1, 2, 20))):
+            moved += self.network.run_random(self.rng)
+        return moved
+
+    def settle(self, quiet=3):
+        super().settle(max(quiet, 20))
+
+    def describe(self):
+        return f"{super().describe()}\npending: {self.network.pending()}"
+
+
+class ShmWorld(World):
+    """Shared memory, with copies by the kernel where it permits them."""
+
+    kind = "shm"
+    single_copy = "auto"
+    checks_keys = False
+
+    def build(self, size, seed, slots):
+        token = b"conformance"
+        fabrics = [ShmFabric(rank, size, token, self.single_copy) for rank in range(size)]
+        for fabric in fabrics:
+            fabric.set_peers([other.address for other in fabrics])
+        return fabrics
+
+    def kill(self, rank):
+        self.dead.add(rank)
+        self.fabrics[rank].close()
+
+
+class StagedWorld(ShmWorld):
+    """Shared memory without the kernel's help."""
+
+    kind = "shm-staged"
+    single_copy = "off"
+    checks_keys = True
+
+
+KINDS = {world.kind: world for world in (SimWorld, ChaosWorld, ShmWorld, StagedWorld)}

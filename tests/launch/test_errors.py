@@ -1,0 +1,78 @@
+"""pyrdv.errors: classes, mpi4py's methods, engine statuses."""
+
+import pickle
+
+import pytest
+
+from pyrdv import errors
+
+
+def _classes():
+    return [value for value in vars(errors).values()
+            if isinstance(value, type) and issubclass(value, errors.Error)]
+
+
+def test_every_class_derives_from_error_and_has_a_known_error_class():
+    assert len(_classes()) > 20
+    for kind in _classes():
+        made = kind("text")
+        assert isinstance(made, RuntimeError)
+        assert errors.error_string(made.Get_error_class())
+        assert made.Get_error_code() == int(made) == made.error_class
+        assert made.Get_error_string() == str(made) == "text"
+
+
+def test_builtin_bases_let_ordinary_handlers_work():
+    assert issubclass(errors.RankError, ValueError)
+    assert issubclass(errors.DatatypeError, TypeError)
+    assert issubclass(errors.InvalidBufferError, BufferError)
+    assert issubclass(errors.NoMemoryError, MemoryError)
+
+
+def test_mpi_constants_differ():
+    values = {name: value for name, value in vars(errors).items()
+              if name.startswith("ERR_") or name == "SUCCESS"}
+    assert len(set(values.values())) == len(values)
+    assert values["SUCCESS"] == 0
+    assert max(values.values()) == values["ERR_LASTCODE"]
+    assert all(errors.error_string(value) for value in values.values())
+
+
+def test_made_from_a_code_as_in_mpi4py():
+    made = errors.Error(errors.ERR_TAG)
+    assert made.Get_error_class() == errors.ERR_TAG
+    assert str(made) == "invalid tag"
+
+
+def test_truncation_text_has_both_sizes_source_and_tag():
+    made = errors.from_status(1, message_bytes=500, buffer_bytes=104, source=3, tag=17)
+    assert isinstance(made, errors.TruncationError)
+    for part in ("500", "104", "rank 3", "tag 17", "Probe"):
+        assert part in str(made)
+    assert (made.message_bytes, made.buffer_bytes, made.source, made.tag) == (500, 104, 3, 17)
+
+
+@pytest.mark.parametrize(
+    ("code", "facts", "kind", "parts"),
+    [(2, {"peer": 5, "reason": "was killed by signal 9"}, errors.PeerLostError,
+      ("rank 5", "signal 9")),
+     (3, {"source": 1, "tag": 2}, errors.CancelledError, ("peer 1", "tag 2")),
+     (4, {"wanted_bytes": 4096}, errors.NoMemoryError, ("4096",)),
+     (5, {"what": "send", "handle": 7}, errors.InternalError, ("send", "handle 7")),
+     (99, {}, errors.InternalError, ("99",))])
+def test_other_statuses(code, facts, kind, parts):
+    made = errors.from_status(code, **facts)
+    assert type(made) is kind
+    for part in parts:
+        assert part in str(made)
+
+
+def test_facts_survive_pickling():
+    made = errors.from_status(2, peer=5, reason="gone")
+    back = pickle.loads(pickle.dumps(made))
+    assert (type(back), str(back), back.peer) == (errors.PeerLostError, str(made), 5)
+
+
+def test_unknown_code_has_no_string():
+    with pytest.raises(errors.ArgumentError, match="1234"):
+        errors.error_string(1234)

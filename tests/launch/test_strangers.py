@@ -1,0 +1,252 @@
+"""Who may join a job, and what strangers on its port can do: nothing (field N05-N07)."""
+
+import os
+import socket
+import struct
+import threading
+import time
+
+import pytest
+from tests.support.bench import SECRET, at_once, wait_notices
+
+from pyrdv.errors import BootstrapError, LaunchError, VersionError
+from pyrdv.launch import bootstrap, env, frames, server
+
+# --- who may join ---------------------------------------------------------------------------
+
+
+def test_wrong_secret_is_refused_and_the_job_goes_on(bench):
+    one = bench(1)
+    with pytest.raises(BootstrapError, match="could not join"):
+        bootstrap.Client.connect(one.launch(0, secret=b"x" * 32), 0.5)
+    assert one.client(0).exchange(b"v") == [b"v"]
+    assert any("does not know this job's secret" in text for text in one.said)
+    assert len(one.said) == 1  # one line, however often it tried
+
+
+def test_other_job_and_other_size(bench):
+    one = bench(2)
+    with pytest.raises(BootstrapError, match="could not join"):
+        bootstrap.Client.connect(one.launch(0, job="other"), 0.3)
+    with pytest.raises(BootstrapError, match="rank 5 of 2 does not exist"):
+        one.client(5)
+    with pytest.raises(BootstrapError, match="rank 0 of 3 does not exist in a job of 2"):
+        one.client(0, size=3)
+
+
+def test_second_process_for_a_rank_is_refused(bench):
+    one = bench(2)
+    first = one.client(0)
+    with pytest.raises(BootstrapError, match="rank 0 has already joined"):
+        one.client(0)
+    other = one.client(1)
+    assert at_once(lambda: first.exchange(b"a"), lambda: other.exchange(b"b"))[0] == [b"a", b"b"]
+
+
+def test_a_server_that_is_not_the_launcher_is_recognized(bench):
+    """It may listen on the right port, but it cannot prove itself."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    address = f"127.0.0.1:{listener.getsockname()[1]}"
+
+    def impostor(answer):
+        conn, _ = listener.accept()
+        conn.recv(1000)
+        conn.sendall(answer)
+        conn.recv(1000)
+        conn.close()
+
+    answers = {
+        frames.frame(frames.CHALLENGE, 0, bytes(48)): "does not know this job's secret",
+        b"HTTP/1.1 400 Bad Request\r\n\r\n": "does not speak pyrdv",
+        struct.pack("!IBI", 1 << 31, frames.CHALLENGE, 0): "does not speak pyrdv",
+        frames.frame(frames.WELCOME, 0, bytes(4)): "does not speak pyrdv",
+        frames.frame(frames.REFUSE, 0, b"\x09"): "does not speak pyrdv",
+    }
+    for answer, text in answers.items():
+        thread = threading.Thread(target=impostor, args=(answer,))
+        thread.start()
+        with pytest.raises(BootstrapError, match=text):
+            bootstrap.Client.connect(env.Launch(0, 1, address, SECRET, "job", "test"), 10)
+        thread.join(10)
+    listener.close()
+    with pytest.raises(BootstrapError, match=f"{address}.*Connection refused.*111"):
+        bootstrap.Client.connect(env.Launch(0, 1, address, SECRET, "job", "test"), 10)
+
+
+def test_occupied_and_impossible_address_are_named(bench):
+    one = bench(1)
+    port = int(one.address.rsplit(":", 1)[1])
+    with pytest.raises(LaunchError, match=f"127.0.0.1 port {port}: Address already in use"):
+        bench(1, port=port)
+    with pytest.raises(LaunchError, match="203.0.113.7 port 0: Cannot assign"):
+        bench(1, host="203.0.113.7")
+
+
+@pytest.mark.parametrize(
+    "change", [{"version": "9.9.9"}, {"protocol": 77}, {"word": 4}, {"endian": 3 - frames.ENDIAN}])
+def test_version_mismatch_is_one_error_on_both_sides(bench, change):
+    one = bench(1)
+    given = {"version": frames.package_version(), **change}
+    raw = one.raw()
+    raw.sendall(frames.frame(frames.HELLO, 0, frames.pack_hello(
+        SECRET, 0, 1, 1, "job", once=frames.nonce(), **given)))
+    reader = frames.Reader(frames.CLIENT_CHALLENGE)
+    while (found := reader.next()) is None:
+        reader.feed(raw.recv(1000))
+    assert found[0] == frames.REFUSE
+    code, _, text = frames.unpack_kind_rank_text(found[2])
+    assert code == frames.REFUSED_VERSION
+    assert raw.recv(1) == b""  # dropped, so the launcher's line is out
+    for side in (text, one.said[0]):
+        assert frames.describe_build(frames.package_version()) in side
+        assert frames.describe_build(**given) in side
+    assert one.client(0).exchange(b"v") == [b"v"]
+
+
+def test_rank_of_another_version_raises_version_error(bench):
+    one = bench(1, version="8.8.8")
+    with pytest.raises(VersionError) as caught:
+        one.client(0)
+    for part in ("8.8.8", frames.package_version(), "install one version"):
+        assert part in str(caught.value)
+
+
+# --- strangers ------------------------------------------------------------------------------
+
+
+def record_handshake(one, rank):
+    """Join through a relay and return the bytes that the rank sent."""
+    relay = socket.create_server(("127.0.0.1", 0))
+    sent = []
+
+    def pump():
+        client, _ = relay.accept()
+        upstream = one.raw()
+
+        def back():
+            while data := upstream.recv(4096):
+                client.sendall(data)
+
+        thread = threading.Thread(target=back)
+        thread.start()
+        while data := client.recv(4096):
+            sent.append(data)
+            upstream.sendall(data)
+        upstream.shutdown(socket.SHUT_WR)
+        thread.join(10)
+        upstream.close()
+        client.close()
+
+    thread = threading.Thread(target=pump)
+    thread.start()
+    address = f"127.0.0.1:{relay.getsockname()[1]}"
+    launch = env.Launch(rank, one.size, address, SECRET, "job", "test")
+    bootstrap.Client.connect(launch, 10).leave()
+    thread.join(10)
+    relay.close()
+    return b"".join(sent)
+
+
+def test_a_recorded_handshake_is_worth_nothing(bench):
+    one = bench(2)
+    recorded = record_handshake(one, 0)
+    again = bench(2)  # another run under the same secret, the worst case
+    raw = again.raw()
+    raw.sendall(recorded)
+    received = b""
+    while data := raw.recv(1000):
+        received += data
+    # A challenge, and no welcome.
+    assert received[4] == frames.CHALLENGE and len(received) == 9 + 48
+    assert not again.server.joined(0)
+    assert any("does not know this job's secret" in text for text in again.said)
+
+
+STRANGERS = {
+    "nothing": b"",
+    "one byte": b"\x00",
+    "random 64 KiB": os.urandom(65536),
+    "length 2^63": struct.pack("!Q", 1 << 63) + b"x" * 100,
+    "length 2^32-1": struct.pack("!IBI", 0xFFFFFFFF, frames.HELLO, 0) + b"x" * 100,
+    "TLS hello": bytes.fromhex("1603010200010001fc0303") + bytes(500),
+    "HTTP": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+    "magic only": frames.MAGIC,
+    "empty hello": frames.frame(frames.HELLO, 0, b""),
+    "hello of zeros": frames.frame(frames.HELLO, 0, bytes(500)),
+    "hello with the magic": frames.frame(frames.HELLO, 0, frames.MAGIC + bytes(200)),
+    "authenticated kinds": frames.frame(frames.ABORT, 0, bytes(4)),
+    "a proof first": frames.frame(frames.PROOF, 0, bytes(32)),
+}
+
+
+def test_strangers_do_not_disturb_the_start(bench):
+    one = bench(2)
+    held = []
+    for data in STRANGERS.values():
+        for linger in (False, True):
+            raw = one.raw()
+            try:
+                raw.sendall(data)
+            except OSError:
+                pass  # dropped already, which is right
+            if linger:
+                held.append(raw)
+            else:
+                raw.close()
+    a, b = one.client(0), one.client(1)
+    assert at_once(lambda: a.exchange(b"a"), lambda: b.exchange(b"b")) == [[b"a", b"b"]] * 2
+    assert one.aborts == []
+    # Those that still wait are dropped within the time allowed to authenticate.
+    end = time.monotonic() + server.HANDSHAKE_SECONDS + 3
+    for raw in held:
+        raw.settimeout(max(0.1, end - time.monotonic()))
+        try:
+            while raw.recv(4096):
+                pass
+        except ConnectionError:
+            pass
+        raw.close()
+    assert 1 <= len(one.said) <= 3  # a line, not one per stranger
+
+
+def test_a_thousand_connections_do_not_prevent_the_start(bench):
+    one = bench(4)
+    held = [one.raw() for _ in range(200)]
+    stop = threading.Event()
+    made = [0]
+
+    def flood():
+        while not stop.is_set():
+            raw = one.raw()
+            made[0] += 1
+            held.append(raw)
+            if len(held) > 400:
+                held.pop(0).close()
+
+    thread = threading.Thread(target=flood)
+    thread.start()
+    try:
+        clients = at_once(*[lambda rank=rank: one.client(rank) for rank in range(4)])
+        assert all(isinstance(c, bootstrap.Client) for c in clients), clients
+        got = at_once(*[lambda c=c: c.exchange(b"%d" % c.rank) for c in clients])
+        assert got == [[b"0", b"1", b"2", b"3"]] * 4
+        while made[0] < 1000:
+            time.sleep(0.01)
+        assert len(one.server._pending) <= 64
+    finally:
+        stop.set()
+        thread.join(20)
+        for raw in held:
+            raw.close()
+    assert len(one.said) <= 2
+
+
+def test_broken_frames_of_an_authenticated_rank_end_only_its_connection(bench):
+    one = bench(2)
+    a, b = one.client(0), one.client(1)
+    b._sock.sendall(struct.pack("!IBI", 1 << 30, frames.PUT, 0))
+    (rank, kind, _), = wait_notices(a)
+    assert (rank, kind) == (1, "lost")
+    assert any("rank 1" in text and "announces 1073741824 bytes" in text for text in one.said)
+    a.put(b"still", b"fine")
+    assert a.get(0, b"still") == b"fine"
