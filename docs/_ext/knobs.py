@@ -5,23 +5,9 @@ sets for its ranks.
 """
 
 from docutils import nodes
-from docutils.parsers.rst import Directive
-from docutils.statemachine import StringList
-
-from pyrdv import config
-
-
-def knob_rows():
-    """Rows (variable, default, allowed values, meaning) of every knob."""
-    return [
-        (knob.variable, f"{knob.show(knob.default)} {knob.unit}".strip(), knob.allowed(), knob.help)
-        for knob in config.KNOBS
-    ]
-
-
-def internal_rows():
-    """Rows (variable, meaning) of what `pyrdv run` sets."""
-    return [tuple(row) for row in config.INTERNAL]
+from docutils.parsers.rst import Directive, Parser
+from docutils.utils import new_document
+from knob_rows import internal_rows, knob_rows
 
 
 class _Table(Directive):
@@ -36,13 +22,10 @@ class _Table(Directive):
             first, *others = row
             lines.append(f"   * - ``{first}``" if row is not self.heads else f"   * - {first}")
             lines += [f"     - {cell}" for cell in others]
-        node = nodes.container()
         # The page may be Markdown; the table is reStructuredText, so it gets a parser of its own.
-        from docutils.parsers.rst import Parser
-        from docutils.utils import new_document
-
         document = new_document("knobs", self.state.document.settings)
-        Parser().parse("\n".join(StringList(lines, "knobs")), document)
+        Parser().parse("\n".join(lines), document)
+        node = nodes.container()
         node += document.children
         return [node]
 

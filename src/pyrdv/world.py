@@ -29,7 +29,10 @@ class World:
 
     def __init__(self):
         self.launch = env.detect()
-        self.config = config.load(os.environ)
+        # The launcher has warned about unknown variables once, for all ranks.
+        self.config = config.load(os.environ,
+                                  (lambda text: None) if self.launch.size > 1 else None)
+        env.line_buffer_output(self.launch)
         self.client = bootstrap.Client.connect(self.launch, self.config.timeout_start)
         fabrics = []
         try:
@@ -49,6 +52,7 @@ class World:
         self.engine.abort = self.abort
         self.comm_world = Intracomm.world(self.engine)
         self.comm_self = Intracomm.alone(self.engine)
+        self._notice()
         self.pid = os.getpid()
         self.finalized = False
 

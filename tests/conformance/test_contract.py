@@ -87,35 +87,69 @@ def test_packets_keep_the_order_of_posting(world, seed):
     assert ends.packets(1) == sent
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_fenced_sends_keep_the_order_of_posting(world, seed):
-    """F1, F5: whatever READs and plain SENDs lie between, and traffic the other way."""
-    ends = Ends(world, seed=seed)
-    kept = []
-    sent = [[], []]
+def mixed_traffic(ends):
+    """READs with fenced SENDs, plain SENDs between them and the other way.
+
+    Returns
+    -------
+    fenced, plain, back : list of bytes
+        Packets to rank 1 behind a READ, others to rank 1, and those to rank 0.
+    """
+    fenced, plain, back, kept = [], [], [], {}
     for i in range(25):
         probe, packet = ends.probes[0], bytes([i])
         if ends.rng.random() < 0.4:
             size = ends.rng.choice((500, 5000, 70_000, 200_000, 1 << 20))
-            source, remote, sink, local = source_and_sink(ends, size, i)
-            kept.append((source, remote, sink, local))
+            kept[packet] = source_and_sink(ends, size, i)
+            _, remote, _, local = kept[packet]
             read = probe.read_request(local, 0, remote.address, remote.key, size, i)
             assert ends.post(0, 1, read, probe.send_request(packet, flags=FENCE)) == OK
+            fenced.append(packet)
         else:
-            packet += bytes(ends.rng.choice((0, 50, 1000, 3000)))
+            packet += bytes(ends.rng.choice((1, 50, 1000, 3000)))
             assert ends.post(0, 1, probe.send_request(b"", packet)) == OK
-        sent[1].append(packet)
+            plain.append(packet)
         if ends.rng.random() < 0.5:
-            sent[0].append(packet)
+            back.append(packet)
             assert ends.post(1, 0, ends.probes[1].send_request(b"", packet)) == OK
         for _ in range(ends.rng.randrange(3)):
             ends.poll(ends.rng.randrange(2))
-    ends.until(lambda: all(len(ends.packets(rank)) == len(sent[rank]) for rank in range(2))
-               and len(ends.events[0]) == len(sent[0]) + len(kept))
-    assert ends.packets(1) == sent[1]
-    assert ends.packets(0) == sent[0]
+        for arrived in ends.packets(1):
+            if arrived in kept:
+                source, _, sink, _ = kept[arrived]
+                assert source == sink
+    ends.until(lambda: len(ends.packets(1)) == len(fenced) + len(plain)
+               and len(ends.events[0]) == len(back) + len(fenced))
     assert all(event[3] == OK for event in ends.events[0] if event[0] == READ)
-    assert all(source == sink for source, _, sink, _ in kept)
+    assert all(source == sink for source, _, sink, _ in kept.values())
+    return fenced, plain, back
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_sends_among_reads_keep_their_order(world, seed):
+    """F1, F5: plain SENDs keep their order; a fenced one never comes before its READ."""
+    ends = Ends(world, seed=seed)
+    fenced, plain, back = mixed_traffic(ends)
+    assert [packet for packet in ends.packets(1) if packet in plain] == plain
+    assert ends.packets(0) == back
+    assert sorted(packet for packet in ends.packets(1) if packet in fenced) == fenced
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_open_fence_is_not_overtaken(world, seed):
+    """F1: what is posted after the READ's completion was polled comes after the fenced SEND."""
+    ends = Ends(world, seed=seed)
+    expected = []
+    for i in range(6):
+        size = ends.rng.choice((500, 70_000, 1 << 20))
+        _, remote, _, local = source_and_sink(ends, size, i)
+        ends.post(0, 1, ends.probes[0].read_request(local, 0, remote.address, remote.key, size, i),
+                  ends.probes[0].send_request(bytes([2 * i]), flags=FENCE))
+        ends.until(lambda i=i: (READ, 1, i, OK) in ends.events[0])
+        assert ends.post(0, 1, ends.probes[0].send_request(bytes([2 * i + 1]))) == OK
+        expected += [bytes([2 * i]), bytes([2 * i + 1])]
+    ends.until(lambda: len(ends.packets(1)) == 12)
+    assert ends.packets(1) == expected
 
 
 @pytest.mark.parametrize("size", [1, 4096, 100_000, 1 << 20])
@@ -209,6 +243,18 @@ def test_goodbye_comes_last(world):
     assert ends.events[1][-1] == (CLOSED, 0)
     for _ in range(50):
         assert ends.poll(1) == []
+
+
+def test_goodbye_waits_for_transfers(world):
+    """F7: the READ that is under way ends before the goodbye of its target is told."""
+    ends = Ends(world, seed=6)
+    source, remote, sink, local = source_and_sink(ends, 2 << 20)
+    ends.post(0, 1, ends.probes[0].read_request(local, 0, remote.address, remote.key, 2 << 20, 5))
+    ends.probes[1].disconnect(0)
+    ends.until(lambda: (CLOSED, 1) in ends.events[0])
+    assert [event[0] for event in ends.events[0]] == [READ, CLOSED]
+    status = ends.events[0][0][3]
+    assert status == LOST or (status == OK and sink == source)
 
 
 def test_loss_comes_last_and_ends_transfers(world):

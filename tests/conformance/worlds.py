@@ -217,7 +217,8 @@ class ChaosWorld(SimWorld):
     def build(self, size, seed, slots):
         self.network = Network(size, seed=seed, slots=slots or 8, transfers=4,
                                chunk=self.rng.choice((1000, 65536, 1 << 20)), lazy=True,
-                               single_copy=self.rng.random() < 0.7)
+                               single_copy=self.rng.random() < 0.7,
+                               overtaking=self.rng.random() < 0.7)
         return [self.network.fabric(rank) for rank in range(size)]
 
     def step(self):

@@ -18,6 +18,7 @@ from .shmtools import (
     JOBS,
     PLAIN,
     PRODUCER_CELLS,
+    PRODUCER_WAITING,
     STAGE_SERIAL,
     STAGED,
     TOKEN,
@@ -279,6 +280,32 @@ def test_a_helper_that_dies_with_a_claim_loses_the_transfer(end, peer):
     assert until(lambda ev: len(ev) == 2, end) == [[(READ, 1, 9, LOST), (PEER_LOST, 1)]]
     assert end.poll() == []
     assert keep
+
+
+def test_a_helper_moves_chunks_and_wakes_the_poster(end, peer):
+    word = bytearray(os.urandom(8))  # F8: the poster may sleep until the last chunk is done
+    source, sink = bytearray(os.urandom(100000)), bytearray(100000)
+    places = [end.register(one) for one in (word, source, sink)]
+    fd = peer.segment()
+    hello = peer.hello(probe_address=places[0].address, probe=int.from_bytes(word, "little"))
+    socket.send_fds(peer.dial(end.fabric.address), [hello], [fd])
+    os.close(fd)
+    end.maintain()
+    peer.socket.setblocking(False)
+    struct.pack_into("<QQQQIIII", peer.memory, JOBS, 1 << 36 | 2 << 18, places[2].address,
+                     places[1].address, 100000, 65536, 1, 0, 0)
+    peer.set32(HELP, 1)
+    end.poll()
+    assert job(peer.memory)[0] == (1, 2, 1)
+    assert struct.unpack_from("<I", peer.memory, JOBS + 40)[0] == 1
+    assert sink == source[:65536] + bytes(100000 - 65536)
+    with pytest.raises(BlockingIOError):
+        peer.socket.recv(8)
+    peer.set32(PRODUCER_WAITING, 1)
+    end.poll()
+    assert sink == source
+    assert len(peer.socket.recv(8)) == 1
+    assert struct.unpack_from("<I", peer.memory, PRODUCER_WAITING)[0] == 0
 
 
 def test_nonsense_jobs_are_not_helped(end, peer):

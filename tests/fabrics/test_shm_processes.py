@@ -360,6 +360,23 @@ def test_all_to_all_of_many_ends():
         one.fabric.close()
 
 
+def test_a_crowd_that_dies_before_it_is_accepted_loses_nothing():
+    # C2: more connections than one round accepts, the last ones die first.
+    ends = [Probe(one) for one in fabrics(100)]
+    for rank in range(1, 100):
+        assert ends[0].connect(rank) == OK
+        assert ends[rank].connect(0) == OK
+        assert ends[rank].send(0, b"%d" % rank) == OK
+    for rank in range(99, 0, -1):
+        ends[rank].fabric.close()
+    events, = until(lambda ev: len(ev) == 198, ends[0])
+    assert sorted(e[1] for e in events) == sorted([*range(1, 100)] * 2)
+    for rank in range(1, 100):
+        mine = [event for event in events if event[1] == rank]
+        assert mine == [(PACKET, rank, b"%d" % rank), (PEER_LOST, rank)]
+    ends[0].fabric.close()
+
+
 def test_single_copy_on_is_refused_where_it_is_forbidden():
     one, two = fabrics(2, "on")
     changed = bytearray(two.address)

@@ -37,22 +37,25 @@ def undocumented(module):
     seen, bare = 0, []
     for name in public_names(module):
         value = getattr(module, name)
-        if isinstance(value, types.ModuleType):
-            continue
         if inspect.isclass(value):
             members = [("", value), *own_members(value)]
-        elif callable(value) and hasattr(value, "__name__"):
+        elif isinstance(value, types.ModuleType) or hasattr(value, "__name__"):
             members = [("", value)]
         else:
             members = [("", type(value))]  # a constant or a handle: its class explains it
         for member, thing in members:
             seen += 1
-            if not (getattr(thing, "__doc__", None) or "").strip():
+            # Cython gives plain attributes no docstring: their class's text must name them.
+            described = (getattr(thing, "__doc__", None) or "").strip()
+            if inspect.isgetsetdescriptor(thing) or inspect.ismemberdescriptor(thing):
+                owner = thing.__objclass__.__doc__ or ""
+                described = described or re.search(rf"\b{member}\b", owner)
+            if not described:
                 bare.append(f"{module.__name__}.{name}" + (f".{member}" if member else ""))
     return seen, sorted(set(bare))
 
 
-@pytest.mark.parametrize("name, least", [("pyrdv", 3), ("pyrdv.MPI", 60), ("pyrdv.errors", 20)])
+@pytest.mark.parametrize("name, least", [("pyrdv", 1), ("pyrdv.MPI", 60), ("pyrdv.errors", 20)])
 def test_public_names_have_docstrings(name, least):
     seen, bare = undocumented(importlib.import_module(name))
     assert seen >= least
@@ -64,20 +67,22 @@ def test_planted_bare_names_are_caught():
     exec(
         'class A:\n    "A class."\n    def f(self): pass\n    @property\n    def p(self): pass\n'
         '    def _private(self): pass\ndef g(): pass\ndef h():\n    "Fine."\n'
-        "class E(ValueError): pass\n",
+        "class E(ValueError): pass\n"
+        'class S:\n    "Has told."\n    __slots__ = ("told", "silent")\n',
         vars(module),
     )
-    for value in (module.A, module.E):
+    for value in (module.A, module.E, module.S):
         value.__module__ = "planted"
-    assert undocumented(module)[1] == ["planted.A.f", "planted.A.p", "planted.E", "planted.g"]
+    bare = ["planted.A.f", "planted.A.p", "planted.E", "planted.S.silent", "planted.g"]
+    assert undocumented(module)[1] == bare
 
 
 # ----------------------------------------------------------------- the knobs
 
 
 def knob_tables():
-    """The module of docs that turns the table of knobs into pages."""
-    spec = importlib.util.spec_from_file_location("knobs", DOCS / "_ext" / "knobs.py")
+    """The module of docs that turns the knobs into rows of a table."""
+    spec = importlib.util.spec_from_file_location("knob_rows", DOCS / "_ext" / "knob_rows.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

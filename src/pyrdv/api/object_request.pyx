@@ -15,7 +15,7 @@ from pyrdv.api cimport objects
 from pyrdv.api.core cimport CONTEXT_PARTS, PROC_NULL_, CommBase
 from pyrdv.api.request cimport Request
 from pyrdv.engine.engine cimport adopt, engine_cancel, engine_recv, engine_recv_matched
-from pyrdv.engine.state cimport OP_COMPLETE, OP_RECV, message_t, op_t
+from pyrdv.engine.state cimport OP_COMPLETE, OP_INVALID, OP_RECV, message_t, op_t
 from pyrdv.progress.polling cimport wait
 
 
@@ -115,7 +115,9 @@ cdef class ObjectRecv(Request):
             for part in self.parts:
                 if not part.poll():
                     return False
-                self.error = self.error or part.error
+                # A short part would show what the memory held before (R8).
+                self.error = self.error or part.error or (
+                    OP_INVALID if part.total != part.room else 0)
             self.stage = STAGE_DONE
         return self.stage == STAGE_DONE
 

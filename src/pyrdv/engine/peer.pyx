@@ -9,7 +9,9 @@ P1  Eager credits.  A sender may have at most ``engine.eager_units`` units of
     bounded by what all peers may have outstanding; beyond it a sender uses
     RTS, which costs the receiver a descriptor and no data (R6: never a loss).
 P2  ``eager_sent`` and ``returned`` are cumulative and wrap modulo 2**32; only
-    differences are used.  The allowance is far below 2**31 units.
+    differences are used.  The allowance is far below 2**31 units.  A DONE that
+    waits behind its READ may carry an older count than packets posted after
+    it: an older count is ignored, and such a DONE does not count as telling.
 P3  Announcements leave in the order of the send calls (R4): while ``queue`` is
     not empty every new send goes to its end.
 """
@@ -79,7 +81,8 @@ cdef void credit_return(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:
 
 
 cdef bint credit_take(peer_t *p, uint32_t credit) noexcept nogil:
-    if credit == p.eager_returned:
+    if credit == p.eager_returned or <int32_t> (credit - p.eager_returned) < 0:
+        # Nothing new, or from a fenced DONE that later packets have overtaken (F1).
         return True
     if credit - p.eager_returned > p.eager_sent - p.eager_returned:
         return False

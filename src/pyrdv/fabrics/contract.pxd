@@ -17,7 +17,10 @@ Two kinds of calling context exist, and each operation says which it allows:
 
 Invariants that every fabric keeps:
 
-F1  Packets from one peer are delivered in the order they were posted.
+F1  Packets from one peer are delivered in the order they were posted, but for
+    fenced SENDs: one takes its place when its fence opens, at the latest
+    before `poll` returns the completion that opened it.  Later chains may
+    overtake it until then.
 F2  A chain is accepted whole or not at all.
 F3  A SEND's header and payload are copied before ``post`` returns.
 F4  A READ or WRITE touches local memory from ``post`` until its completion
@@ -25,8 +28,9 @@ F4  A READ or WRITE touches local memory from ``post`` until its completion
 F5  A fenced work request starts only after all earlier work requests of its
     chain are complete.
 F6  A packet that was not released is returned by the next ``poll`` again.
-F7  After EVENT_LOST or EVENT_CLOSED for a peer nothing more comes from it,
-    and every packet it had handed over before was delivered first.
+F7  After EVENT_LOST or EVENT_CLOSED for a peer nothing more comes from it;
+    every packet it had handed over, and the completion of every transfer with
+    it (status FABRIC_LOST if it could not end well), was returned before.
 F8  After ``arm`` returned FABRIC_OK, anything that ``poll`` or ``maintain``
     would act on makes ``wake_fd`` readable.
 """

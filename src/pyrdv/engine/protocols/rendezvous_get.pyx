@@ -148,8 +148,6 @@ cdef int get_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
         op.moved += piece
         op.state = OP_READING
         e.counters.reads += 1
-        if count == 2:
-            credits_told(p, &h)
     elif status != FABRIC_AGAIN:
         op_complete(e, op, OP_PEER_LOST)
     return status

@@ -156,16 +156,18 @@ cdef void skip_discarded(sim_net *net, sim_channel *ch) noexcept nogil:
 
 
 cdef bint may_pass(sim_net *net, sim_channel *ch) noexcept nogil:
-    """Move the first unfenced packet before the closed fence at the head."""
+    """Move the first packet that may be delivered before the closed fence at the head."""
     cdef uint64_t i = ch.delivered
     cdef uint64_t at
     cdef sim_packet found
-    while i < ch.posted and (ch.packets[i % net.slots].fenced
-                             or ch.packets[i % net.slots].discarded):
+    while i < ch.posted:
+        found = ch.packets[i % net.slots]
+        if not found.discarded and (not found.fenced
+                                    or fence_open(net, ch, found.chain, found.order)):
+            break
         i += 1
     if i == ch.posted:
         return False
-    found = ch.packets[i % net.slots]
     for at in range(i, ch.delivered, -1):
         ch.packets[at % net.slots] = ch.packets[(at - 1) % net.slots]
     ch.packets[ch.delivered % net.slots] = found

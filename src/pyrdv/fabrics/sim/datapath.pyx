@@ -275,6 +275,14 @@ cdef int poll_packets(sim_rank *rank, completion *out, int limit) noexcept nogil
     return count
 
 
+cdef bint end_ready(sim_rank *rank, uint32_t peer) noexcept nogil:
+    """True if the end of `peer` is known and nothing else of it is left to report."""
+    cdef sim_net *net = rank.net
+    cdef sim_channel *ch = sim_between(net, peer, rank.fabric.rank)
+    return ((ch.close == 2 or ch.loss == 2) and release_discarded(net, ch) == 0
+            and sim_between(net, rank.fabric.rank, peer).busy == 0)
+
+
 cdef int poll_ends(sim_rank *rank, completion *out, int limit) noexcept nogil:
     """EVENT_CLOSED and EVENT_LOST, after everything else from that peer (F7)."""
     cdef sim_net *net = rank.net
@@ -282,11 +290,11 @@ cdef int poll_ends(sim_rank *rank, completion *out, int limit) noexcept nogil:
     cdef uint32_t peer
     cdef int count = 0
     for peer in range(net.size):
-        if count == limit or rank.queue_head < rank.queue_tail:
+        if count == limit:
             break
-        ch = sim_between(net, peer, rank.fabric.rank)
-        if (ch.close != 2 and ch.loss != 2) or release_discarded(net, ch) > 0:
+        if not end_ready(rank, peer):
             continue
+        ch = sim_between(net, peer, rank.fabric.rank)
         out[count].kind = EVENT_LOST
         out[count].status = FABRIC_OK
         if ch.loss != 2:
@@ -430,7 +438,7 @@ cdef bint anything(sim_rank *rank) noexcept nogil:
         return True
     for peer in range(net.size):
         ch = sim_between(net, peer, rank.fabric.rank)
-        if release_discarded(net, ch) > 0 or ch.close == 2 or ch.loss == 2:
+        if release_discarded(net, ch) > 0 or end_ready(rank, peer):
             return True
     return False
 

@@ -84,8 +84,7 @@ cdef class Network:
     local : bool
         Claim that the peers run on this host.
     overtaking : bool
-        A SEND whose fence is closed lets unfenced ones behind it pass, as a
-        fabric does that publishes it only when its fence opens.
+        Packets pass one whose fence is still closed, as F1 permits.
 
     Notes
     -----

@@ -1,0 +1,16 @@
+"""The rows of the tables of settings; apart from the directives so that tests need no Sphinx."""
+
+from pyrdv import config
+
+
+def knob_rows():
+    """Rows (variable, default, allowed values, meaning) of every knob."""
+    return [
+        (knob.variable, f"{knob.show(knob.default)} {knob.unit}".strip(), knob.allowed(), knob.help)
+        for knob in config.KNOBS
+    ]
+
+
+def internal_rows():
+    """Rows (variable, meaning) of what `pyrdv run` sets."""
+    return [tuple(row) for row in config.INTERNAL]
