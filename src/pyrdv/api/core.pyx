@@ -3,7 +3,8 @@
 from libc.stdint cimport uint64_t
 from posix.unistd cimport getpid
 
-from pyrdv.engine.engine cimport Engine, engine_peer_finished
+from pyrdv.engine.calls cimport engine_peer_finished
+from pyrdv.engine.engine cimport Engine
 from pyrdv.engine.state cimport OP_PEER_LOST, OP_TRUNCATED
 
 from pyrdv.api.constants import TAG_UB

@@ -7,7 +7,8 @@ from pyrdv.api.core cimport CommBase
 from pyrdv.api.object_request cimport receive_head, receive_object
 from pyrdv.api.request cimport Request, withdraw
 from pyrdv.api.status cimport Status
-from pyrdv.engine.engine cimport adopt, engine_recv_matched
+from pyrdv.engine.calls cimport engine_recv_matched
+from pyrdv.engine.engine cimport adopt
 from pyrdv.engine.state cimport message_t, op_t
 
 from pyrdv.api.constants import ANY_SOURCE, ANY_TAG, PROC_NULL

@@ -8,7 +8,7 @@ from pyrdv.api.core cimport ANY_SOURCE_, ANY_TAG_NUMBER, CONTEXT_PARTS, PROC_NUL
 from pyrdv.api.object_request cimport ObjectSend, receive_object
 from pyrdv.api.request cimport Request
 from pyrdv.api.status cimport Status
-from pyrdv.engine.engine cimport engine_recv, engine_send
+from pyrdv.engine.calls cimport engine_recv, engine_send
 from pyrdv.engine.state cimport ANY_PEER, OP_MATCH, op_t
 
 from pyrdv.api import objects

@@ -14,7 +14,8 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 from pyrdv.api cimport objects
 from pyrdv.api.core cimport CONTEXT_PARTS, PROC_NULL_, CommBase
 from pyrdv.api.request cimport Request
-from pyrdv.engine.engine cimport adopt, engine_cancel, engine_recv, engine_recv_matched
+from pyrdv.engine.calls cimport engine_cancel, engine_recv, engine_recv_matched
+from pyrdv.engine.engine cimport adopt
 from pyrdv.engine.state cimport OP_COMPLETE, OP_INVALID, OP_RECV, message_t, op_t
 from pyrdv.progress.polling cimport wait
 

@@ -7,8 +7,7 @@ from pyrdv.api.core cimport ANY_SOURCE_, ANY_TAG_NUMBER, PROC_NULL_, CommBase
 from pyrdv.api.message cimport Message
 from pyrdv.api.request cimport Request, withdraw
 from pyrdv.api.status cimport Status
-from pyrdv.engine.engine cimport (
-    engine_cancel, engine_probe, engine_recv, engine_send, envelope_t)
+from pyrdv.engine.calls cimport engine_cancel, engine_probe, engine_recv, engine_send, envelope_t
 from pyrdv.engine.state cimport ANY_PEER, OP_RECV, message_t, op_t
 
 from threading import active_count

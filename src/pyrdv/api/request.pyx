@@ -11,7 +11,8 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from pyrdv.api.core cimport ANY_SOURCE_, ANY_TAG_NUMBER, CommBase
 from pyrdv.api.status cimport Status
-from pyrdv.engine.engine cimport adopt, engine_cancel, engine_release, engine_test
+from pyrdv.engine.calls cimport engine_cancel, engine_release, engine_test
+from pyrdv.engine.engine cimport adopt
 from pyrdv.engine.state cimport OP_CANCELLED, OP_COMPLETE, op_t
 from pyrdv.progress.polling cimport patience_reset, patience_t, wait, wait_turn
 

@@ -18,7 +18,7 @@ from libc.string cimport memcpy
 from pyrdv.engine.matching cimport unexpected_reserve
 from pyrdv.engine.op cimport op_complete, op_cookie, op_register, pools_reserve
 from pyrdv.engine.peer cimport (
-    credit_serve, credit_take, peer_activate, peer_connect, queue_pop, ready_pop)
+    credit_serve, credit_take, eager_affordable, peer_activate, peer_connect, queue_pop, ready_pop)
 from pyrdv.engine.protocols.done cimport done_arrived, done_serve
 from pyrdv.engine.protocols.eager cimport eager_arrived, eager_post
 from pyrdv.engine.protocols.finish cimport end_operations, finish_act, finish_arrived
@@ -29,8 +29,8 @@ from pyrdv.engine.state cimport (
     MESSAGES_LOW, OP_DONE_ONLY, OP_NO_MEMORY, OP_PEER_LOST, OP_REGISTERED, OP_SYNC, OP_WAITING, PEER_CLOSED, PEER_LOST, PEER_NEW, PEER_UP,
     POLL_BATCH, SERVE_LIMIT, engine_t, op_t, peer_t)
 from pyrdv.engine.wire cimport (
-    PACKET_CREDIT, PACKET_DONE, PACKET_EAGER, PACKET_FINISH, PACKET_RTS, PACKET_SYNC, WIRE_HEADER, WIRE_RTS,
-    header_t, rts_t)
+    PACKET_CREDIT, PACKET_DONE, PACKET_EAGER, PACKET_FINISH, PACKET_REFUSED, PACKET_RTS,
+    PACKET_SYNC, WIRE_HEADER, WIRE_RTS, header_t, rts_t)
 from pyrdv.fabrics.contract cimport (
     ACCESS_REMOTE_READ, EVENT_CLOSED, EVENT_LOST, EVENT_PACKET, EVENT_READ, FABRIC_AGAIN,
     FABRIC_LOST, FABRIC_OK, completion, fabric_t)
@@ -82,9 +82,24 @@ cdef inline void violation(engine_t *e, peer_t *p) noexcept nogil:
     e.counters.protocol_errors += 1
 
 
-cdef bint announced(engine_t *e, peer_t *p, const header_t *h) noexcept nogil:
-    """Checks that every announcement passes (S3, S4)."""
-    return (h.tag >= 0 and h.sequence == p.recv_sequence and not h.flags & ~PACKET_SYNC)
+cdef bint well_formed(const header_t *h, uint32_t length) noexcept nogil:
+    """Checks of the packet alone: lengths, flags, reserved fields (docs/wire.md, section 7)."""
+    if h.reserved or h.reserved2:
+        return False
+    if h.kind == PACKET_EAGER:
+        return length - WIRE_HEADER == h.length and not h.flags & ~PACKET_SYNC
+    if h.kind == PACKET_RTS:
+        return length == WIRE_RTS and not h.flags
+    if h.kind == PACKET_DONE:
+        return length == WIRE_HEADER and not h.flags & ~PACKET_REFUSED
+    return length == WIRE_HEADER and not h.flags
+
+
+cdef bint announced(peer_t *p, const header_t *h) noexcept nogil:
+    """Checks that every announcement passes (S3, S4); none follows a FINISH."""
+    if p.finished and p.state != PEER_CLOSED and p.state != PEER_LOST:
+        return False
+    return h.tag >= 0 and h.sequence == p.recv_sequence
 
 
 cdef bint packet(engine_t *e, peer_t *p, const void *data, uint32_t length) noexcept nogil:
@@ -98,8 +113,10 @@ cdef bint packet(engine_t *e, peer_t *p, const void *data, uint32_t length) noex
         violation(e, p)
         return True
     memcpy(h, data, WIRE_HEADER)
-    if h.kind == PACKET_EAGER:
-        if announced(e, p, h) and length - WIRE_HEADER == h.length:
+    if not well_formed(h, length):
+        legal = False
+    elif h.kind == PACKET_EAGER:
+        if announced(p, h) and eager_affordable(e, p, h.length):
             if not eager_arrived(e, p, h, <const char *> data + WIRE_HEADER):
                 return False
             p.recv_sequence += 1
@@ -107,7 +124,7 @@ cdef bint packet(engine_t *e, peer_t *p, const void *data, uint32_t length) noex
     elif h.kind == PACKET_DONE:
         legal = done_arrived(e, p, h)
     elif h.kind == PACKET_RTS:
-        if announced(e, p, h) and length == WIRE_RTS:
+        if announced(p, h):
             memcpy(<char *> &r + WIRE_HEADER, <const char *> data + WIRE_HEADER,
                    WIRE_RTS - WIRE_HEADER)
             if not rts_arrived(e, p, &r):

@@ -11,9 +11,9 @@ before the system call would not interrupt it.
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint32_t
 
-from pyrdv.engine.engine cimport (
-    Engine, cpu_relax, engine_hopeless, engine_sleep_finish, engine_sleep_prepare, engine_test,
-    engine_turn)
+from pyrdv.engine.calls cimport (
+    cpu_relax, engine_hopeless, engine_sleep_finish, engine_sleep_prepare, engine_test, engine_turn)
+from pyrdv.engine.engine cimport Engine
 from pyrdv.engine.state cimport engine_t, op_t
 
 

@@ -122,6 +122,7 @@ cdef struct node_t:
     # waits for the transfers before it.
     node_t *previous    # in the order of posting, per peer
     node_t *next
+    node_t *held        # SEND: the ended transfer whose completion waits for it (F1)
     uint8_t opcode
     uint8_t flags
     uint8_t state

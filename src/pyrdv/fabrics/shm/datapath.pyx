@@ -205,7 +205,7 @@ cdef int report_ends(shm_t *self, completion *out, int limit) noexcept nogil:
         i += 1
         if peer.gone and peer.out != NULL and peer.out.first != NULL:
             transfer_flush(self, rank)
-        if self.finished != NULL:
+        if self.finished != NULL or (peer.out != NULL and peer.out.first != NULL):
             continue
         if not peer.broken:
             if not peer.confirmed or (peer.into != NULL and not drained(peer.into)):
@@ -273,6 +273,8 @@ cdef bint datapath_ready(shm_t *self) noexcept nogil:
             return True
     for i in range(self.ending_count):
         peer = &self.peers[self.ending[i]]
+        if peer.out != NULL and peer.out.first != NULL and not peer.gone:
+            continue  # its end waits for a transfer; transfer_ready speaks for that
         if not peer.confirmed or peer.broken or peer.into == NULL or drained(peer.into):
             return True
     return transfer_ready(self)

@@ -53,9 +53,23 @@ cdef void release_node(shm_t *self, node_t *node) noexcept nogil:
     self.free_count += 1
 
 
+cdef void report(shm_t *self, node_t *node) noexcept nogil:
+    node.next = NULL
+    if self.finished == NULL:
+        self.finished = node
+    else:
+        self.finished_last.next = node
+    self.finished_last = node
+
+
 cdef void finish(shm_t *self, outbound_t *out, node_t *node, int status) noexcept nogil:
-    # Takes the node off its peer's list; what is signaled waits for transfer_report.
+    # Takes the node off its peer's list; what is signaled waits for transfer_report, and for
+    # the SEND right behind it: nothing may learn of the end and overtake that SEND (F1).
     cdef node_t *other = node.next
+    cdef node_t *send = NULL
+    if (other != NULL and other.chain == node.chain and other.opcode == WR_SEND
+            and other.state == NODE_NEW):
+        send = other
     if status != FABRIC_OK:
         while other != NULL and other.chain == node.chain:
             if other.state == NODE_NEW:
@@ -73,16 +87,16 @@ cdef void finish(shm_t *self, outbound_t *out, node_t *node, int status) noexcep
         out.slots_used &= ~(<uint32_t> 1 << node.slot)
     if out.staged == node:
         out.staged = NULL
+    if node.opcode == WR_SEND and node.held != NULL:
+        report(self, node.held)
     if node.opcode == WR_SEND or not node.flags & WR_SIGNALED:
         release_node(self, node)
         return
     node.status = <int> status
-    node.next = NULL
-    if self.finished == NULL:
-        self.finished = node
+    if send != NULL:
+        send.held = node
     else:
-        self.finished_last.next = node
-    self.finished_last = node
+        report(self, node)
 
 
 cdef int transfer_report(shm_t *self, completion *out, int limit) noexcept nogil:
@@ -178,6 +192,7 @@ cdef void transfer_add(shm_t *self, uint32_t peer, const work_request *request,
     node.state = NODE_NEW
     node.status = FABRIC_OK
     node.alone = 0
+    node.held = NULL
     node.slot = NO_SLOT
     node.peer = peer
     node.chain = self.chain

@@ -1,0 +1,58 @@
+# cython: language_level=3
+"""What the layers above may do with an engine.
+
+The functions take the engine's lock themselves unless they say *locked*.
+They run in a call, without the GIL, and never block.
+"""
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+
+from pyrdv.engine.state cimport engine_t, message_t, op_t
+
+
+cdef extern from "lock.h" nogil:
+    void engine_lock(uint32_t *lock)
+    int engine_lock_try(uint32_t *lock)
+    void engine_unlock(uint32_t *lock)
+    void cpu_relax()
+
+cdef struct envelope_t:
+    uint32_t source
+    int32_t tag
+    uint64_t length
+
+# Send.  0: complete, no operation was needed; 1: `out` is under way; negative:
+# minus an op_error.  `data` stays with the library until completion.
+cdef int engine_send(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, void *data,
+                     uint64_t length, bint sync, op_t **out) noexcept nogil
+# Receive (kind OP_RECV) or posted matched probe (OP_MATCH).  0: `out` is the
+# operation, perhaps complete already; else minus an op_error.
+cdef int engine_recv(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
+                     void *room, uint64_t length, op_t **out) noexcept nogil
+# Receive matched message `m`, which is used up.
+cdef int engine_recv_matched(engine_t *e, message_t *m, void *room, uint64_t length,
+                             op_t **out) noexcept nogil
+# One turn unless the message is here already, then look for it.  `taken` != NULL: take it
+# out of the queue.  Returns whether one was found.
+cdef bint engine_probe(engine_t *e, uint32_t peer, uint32_t context, int32_t tag,
+                       envelope_t *envelope, message_t **taken) noexcept nogil
+# Take back a receive that was not matched or a send that was not announced.
+# True: it completed as cancelled.
+cdef bint engine_cancel(engine_t *e, op_t *op) noexcept nogil
+# One turn; returns how many things happened.
+cdef int engine_turn(engine_t *e) noexcept nogil
+# One turn unless `op` is complete already (or was released since `generation`); is it now?
+# `epoch` is what engine_sleep_prepare wants when it is not.
+cdef bint engine_test(engine_t *e, op_t *op, uint32_t generation, uint32_t *epoch) noexcept nogil
+# `op` is a receive from anybody and nobody is left who could send: it ends as lost.
+cdef bint engine_hopeless(engine_t *e, op_t *op, uint32_t generation) noexcept nogil
+cdef void engine_release(engine_t *e, op_t *op) noexcept nogil
+# Whether `peer` ended in good order.
+cdef bint engine_peer_finished(engine_t *e, uint32_t peer) noexcept nogil
+
+# Sleeping (R7): prepare returns 1 when the thread may sleep on wait_fd, 0 when
+# something changed since `epoch`; finish must follow each prepare that returned 1.
+cdef bint engine_sleep_prepare(engine_t *e, uint32_t epoch) noexcept nogil
+cdef void engine_sleep_finish(engine_t *e) noexcept nogil
+
+# locked.  Wake other threads that sleep, if the epoch is not `epoch` any more.
+cdef void wake_sleepers(engine_t *e, uint32_t epoch) noexcept nogil

@@ -1,0 +1,275 @@
+# cython: language_level=3
+"""The calls of the API on an engine: send, receive, probe, cancel, test, sleep."""
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+from posix.unistd cimport read, write
+
+from pyrdv.engine.matching cimport (
+    posted_add, posted_remove, posted_reserve, unexpected_find, unexpected_remove)
+from pyrdv.engine.op cimport (
+    message_hold, message_release, op_complete, op_new, op_register, op_release)
+from pyrdv.engine.peer cimport peer_connect, queue_append, queue_remove
+from pyrdv.engine.protocols.eager cimport eager_deliver, eager_post
+from pyrdv.engine.protocols.loopback cimport loop_deliver, loop_send
+from pyrdv.engine.protocols.rendezvous_get cimport get_deliver
+from pyrdv.engine.protocols.select cimport PROTOCOL_EAGER, choose, eager_limit
+from pyrdv.engine.state cimport (
+    ANY_PEER, MESSAGE_EAGER, MESSAGE_RTS, OP_CANCELLED, OP_COMPLETE, OP_MATCH, OP_NO_MEMORY,
+    OP_PEER_LOST, OP_POSTED, OP_QUEUED, OP_RECV, OP_SEND, OP_SYNC, OP_WAITING, PEER_CLOSED, PEER_LOST,
+    PEER_SELF, PEER_UP, engine_t, message_t, op_t, peer_t)
+from pyrdv.engine.step cimport announce, maintain, turn
+from pyrdv.fabrics.contract cimport ACCESS_REMOTE_READ, FABRIC_AGAIN, FABRIC_OK
+
+
+cdef void wake_sleepers(engine_t *e, uint32_t epoch) noexcept nogil:
+    cdef uint64_t one = 1
+    if e.sleepers and e.epoch != epoch:
+        write(e.local_fd, &one, sizeof(one))
+
+
+cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, void *data,
+                     uint64_t length, bint sync, op_t **out) noexcept nogil:
+    cdef peer_t *p = &e.peers[peer]
+    cdef op_t *op
+    cdef int status
+    if p.state == PEER_SELF:
+        return loop_send(e, context, tag, data, length, sync, out)
+    if p.finished or p.state != PEER_UP and peer_connect(e, p) != 0:
+        return -OP_PEER_LOST
+    # The short way: nothing waits before it, so it may be announced at once (P3).
+    if p.state == PEER_UP and p.queue_head == NULL and not sync \
+            and choose(e, p, length) == PROTOCOL_EAGER:
+        status = eager_post(e, p, context, tag, data, length, 0)
+        if status == FABRIC_OK:
+            return 0
+        if status != FABRIC_AGAIN:
+            return -OP_PEER_LOST
+    op = op_new(e, OP_SEND, peer, context, tag, data, length)
+    if op == NULL:
+        return -OP_NO_MEMORY
+    op.state = OP_QUEUED
+    if sync:
+        op.flags |= OP_SYNC
+    if length > eager_limit(e, p) and op_register(e, op, peer, ACCESS_REMOTE_READ) != 0:
+        op_complete(e, op, OP_NO_MEMORY)
+        op_release(e, op)
+        return -OP_NO_MEMORY
+    if p.queue_head != NULL or announce(e, p, op) == FABRIC_AGAIN:
+        queue_append(e, p, op)
+    out[0] = op
+    return 1
+
+
+cdef int engine_send(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, void *data,
+                     uint64_t length, bint sync, op_t **out) noexcept nogil:
+    cdef int result
+    cdef uint32_t epoch
+    engine_lock(&e.lock)
+    epoch = e.epoch
+    e.in_call = 1
+    result = send_locked(e, peer, context, tag, data, length, sync, out)
+    e.in_call = 0
+    wake_sleepers(e, epoch)
+    engine_unlock(&e.lock)
+    return result
+
+
+cdef void deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
+    """Give message `m`, which is in no queue any more, to receive `op`."""
+    if op.kind == OP_MATCH:
+        message_hold(e, op, m)
+    elif m.kind == MESSAGE_EAGER:
+        eager_deliver(e, op, m)
+    elif m.kind == MESSAGE_RTS:
+        get_deliver(e, op, m)
+    else:
+        loop_deliver(e, op, m)
+
+
+cdef int recv_locked(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
+                     void *room, uint64_t length, op_t **out) noexcept nogil:
+    cdef message_t *m = NULL
+    cdef op_t *op = op_new(e, kind, peer, context, tag, room, length)
+    cdef peer_t *p
+    if op == NULL:
+        return -OP_NO_MEMORY
+    out[0] = op
+    e.counters.receives += 1
+    op.state = OP_POSTED
+    if e.unexpected.entries:
+        m = unexpected_find(e, context, peer, tag)
+    if m != NULL:
+        unexpected_remove(e, m)
+        deliver(e, op, m)
+        return 0
+    if peer != ANY_PEER:
+        p = &e.peers[peer]
+        if p.finished:
+            op_complete(e, op, OP_PEER_LOST)
+            return 0
+    posted_reserve(e)
+    posted_add(e, op)
+    return 0
+
+
+cdef int engine_recv(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
+                     void *room, uint64_t length, op_t **out) noexcept nogil:
+    cdef int result
+    cdef uint32_t epoch
+    engine_lock(&e.lock)
+    epoch = e.epoch
+    e.in_call = 1
+    result = recv_locked(e, kind, peer, context, tag, room, length, out)
+    e.in_call = 0
+    wake_sleepers(e, epoch)
+    engine_unlock(&e.lock)
+    return result
+
+
+cdef int engine_recv_matched(engine_t *e, message_t *m, void *room, uint64_t length,
+                             op_t **out) noexcept nogil:
+    cdef op_t *op
+    cdef uint32_t epoch
+    engine_lock(&e.lock)
+    epoch = e.epoch
+    op = op_new(e, OP_RECV, m.peer, m.context, m.tag, room, length)
+    if op != NULL:
+        op.state = OP_POSTED
+        e.in_call = 1
+        deliver(e, op, m)
+        e.in_call = 0
+        out[0] = op
+        wake_sleepers(e, epoch)
+    engine_unlock(&e.lock)
+    return 0 if op != NULL else -OP_NO_MEMORY
+
+
+cdef bint engine_probe(engine_t *e, uint32_t peer, uint32_t context, int32_t tag,
+                       envelope_t *envelope, message_t **taken) noexcept nogil:
+    cdef message_t *m
+    cdef uint32_t epoch
+    engine_lock(&e.lock)
+    epoch = e.epoch
+    m = unexpected_find(e, context, peer, tag)
+    if m == NULL:
+        # A rare poller must not need many polls to see a first contact.
+        if turn(e) == 0 and maintain(e) != 0:
+            turn(e)
+        wake_sleepers(e, epoch)
+        m = unexpected_find(e, context, peer, tag)
+    if m != NULL:
+        envelope.source = m.peer
+        envelope.tag = m.tag
+        envelope.length = m.length
+        if taken != NULL:
+            unexpected_remove(e, m)
+            taken[0] = m
+    engine_unlock(&e.lock)
+    return m != NULL
+
+
+cdef bint engine_cancel(engine_t *e, op_t *op) noexcept nogil:
+    cdef bint done = False
+    engine_lock(&e.lock)
+    if op.state == OP_POSTED:
+        posted_remove(e, op)
+        done = True
+    elif op.state == OP_QUEUED:
+        done = queue_remove(&e.peers[op.peer], op)
+    elif op.state == OP_WAITING and op.message != NULL and op.message.queued:
+        # To this process itself, not received yet.
+        unexpected_remove(e, op.message)
+        message_release(e, op.message)
+        done = True
+    if done:
+        op_complete(e, op, OP_CANCELLED)
+        wake_sleepers(e, e.epoch - 1)
+    engine_unlock(&e.lock)
+    return done
+
+
+cdef int engine_turn(engine_t *e) noexcept nogil:
+    cdef int happened
+    cdef uint32_t epoch
+    engine_lock(&e.lock)
+    epoch = e.epoch
+    happened = turn(e)
+    wake_sleepers(e, epoch)
+    engine_unlock(&e.lock)
+    return happened
+
+
+cdef bint engine_test(engine_t *e, op_t *op, uint32_t generation, uint32_t *epoch) noexcept nogil:
+    cdef bint done
+    engine_lock(&e.lock)
+    done = op.generation != generation or op.state == OP_COMPLETE
+    if not done:
+        epoch[0] = e.epoch
+        turn(e)
+        wake_sleepers(e, epoch[0])
+        epoch[0] = e.epoch
+        done = op.generation != generation or op.state == OP_COMPLETE
+    engine_unlock(&e.lock)
+    return done
+
+
+cdef bint engine_hopeless(engine_t *e, op_t *op, uint32_t generation) noexcept nogil:
+    cdef bint ended = False
+    engine_lock(&e.lock)
+    if op.generation == generation and op.state == OP_POSTED and op.peer == ANY_PEER \
+            and e.peers_left == 0 and e.size > 1:
+        posted_remove(e, op)
+        op_complete(e, op, OP_PEER_LOST)
+        ended = True
+    engine_unlock(&e.lock)
+    return ended
+
+
+cdef void engine_release(engine_t *e, op_t *op) noexcept nogil:
+    engine_lock(&e.lock)
+    op_release(e, op)
+    engine_unlock(&e.lock)
+
+
+cdef bint engine_peer_finished(engine_t *e, uint32_t peer) noexcept nogil:
+    cdef int state = e.peers[peer].state
+    return state == PEER_CLOSED or state != PEER_LOST and e.peers[peer].finished
+
+
+cdef bint engine_sleep_prepare(engine_t *e, uint32_t epoch) noexcept nogil:
+    """Invariant (no lost wake-up): a thread sleeps only after, under the lock, nothing
+    had changed since its own check, every fabric was armed and then found empty.
+    What happens later makes wait_fd readable: by the fabric (F8), or by local_fd
+    when another thread makes the progress.  local_fd is drained by the last
+    sleeper only, so that each of them sees it."""
+    cdef int i
+    cdef bint quiet
+    engine_lock(&e.lock)
+    quiet = e.epoch == epoch and e.starved == 0
+    if quiet:
+        for i in range(e.fabric_count):
+            if e.fabrics[i].ops.arm(e.fabrics[i]) != FABRIC_OK:
+                quiet = False
+        if quiet:
+            e.sleepers += 1
+        elif e.sleepers == 0:
+            for i in range(e.fabric_count):
+                e.fabrics[i].ops.disarm(e.fabrics[i])
+    engine_unlock(&e.lock)
+    return quiet
+
+
+cdef void engine_sleep_finish(engine_t *e) noexcept nogil:
+    cdef int i
+    cdef uint64_t drained
+    engine_lock(&e.lock)
+    e.sleepers -= 1
+    for i in range(e.fabric_count):
+        e.fabrics[i].ops.disarm(e.fabrics[i])
+    if e.sleepers == 0:
+        read(e.local_fd, &drained, sizeof(drained))
+    else:
+        # The fabrics are disarmed under the others: have them look and arm again.
+        drained = 1
+        write(e.local_fd, &drained, sizeof(drained))
+    maintain(e)
+    engine_unlock(&e.lock)

@@ -1,0 +1,13 @@
+"""Matching between real processes (field cases M03 to M19; M14 in test_both_send_first.py)."""
+
+from pathlib import Path
+
+import pytest
+from tests.support.jobs import case_names
+
+PROGRAM = Path(__file__).parent / "programs" / "envelopes.py"
+
+
+@pytest.mark.parametrize("case", case_names(PROGRAM))
+def test_envelopes(programs, case):
+    programs.check(PROGRAM, case, 4)
