@@ -140,7 +140,8 @@ def counters():
 
 __all__ = [
     "ANY_SOURCE", "ANY_TAG", "BAND", "BOR", "BOTTOM", "BSEND_OVERHEAD", "BXOR", "COMM_SELF",
-    "COMM_WORLD", "CONGRUENT", "Comm", "Datatype", "Exception", "IDENT", "IN_PLACE", "Intracomm", "LAND", "LOR",
+    "COMM_WORLD", "CONGRUENT", "Comm", "Datatype", "Exception", "IDENT", "IN_PLACE", "Intracomm",
+    "LAND", "LOR",
     "LXOR", "MAX", "MAXLOC", "MESSAGE_NULL", "MIN", "MINLOC", "Message", "NO_OP", "OP_NULL", "Op",
     "PROC_NULL", "PROD", "Pickle", "REPLACE", "REQUEST_NULL", "ROOT", "Request", "SIMILAR", "SUM",
     "Status", "TAG_UB", "THREAD_FUNNELED", "THREAD_MULTIPLE", "THREAD_SERIALIZED", "THREAD_SINGLE",

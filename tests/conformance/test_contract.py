@@ -3,6 +3,7 @@
 import select
 
 import pytest
+
 from pyrdv.fabrics.probe import (
     AGAIN,
     CLOSED,
@@ -243,6 +244,27 @@ def test_goodbye_comes_last(world):
     assert ends.events[1][-1] == (CLOSED, 0)
     for _ in range(50):
         assert ends.poll(1) == []
+
+
+def test_end_of_read_is_not_told_before_its_fenced_send(world):
+    """F1: with no room for the fenced SEND, the READ's completion waits as well."""
+    ends = Ends(world, slots=4)
+    _, remote, _, local = source_and_sink(ends, 300_000)
+    assert ends.post(0, 1, ends.probes[0].read_request(local, 0, remote.address, remote.key,
+                                                       300_000, 7),
+                     ends.probes[0].send_request(b"fenced", flags=FENCE)) == OK
+    while ends.probes[0].post(1, ends.probes[0].send_request(b"plain")) == OK:
+        pass
+    for _ in range(200):
+        ends.poll(0)
+        ends.probes[1].poll(limit=0)
+    told_early = (READ, 1, 7, OK) in ends.events[0]
+    ends.until(lambda: (READ, 1, 7, OK) in ends.events[0])
+    assert ends.post(0, 1, ends.probes[0].send_request(b"after")) == OK
+    ends.until(lambda: b"after" in ends.packets(1))
+    packets = ends.packets(1)
+    assert packets.index(b"fenced") < packets.index(b"after")
+    assert not told_early or packets.index(b"fenced") < packets.count(b"plain")
 
 
 def test_goodbye_waits_for_transfers(world):

@@ -4,7 +4,7 @@ from libc.stdint cimport uint64_t
 from posix.unistd cimport getpid
 
 from pyrdv.engine.calls cimport engine_peer_finished
-from pyrdv.engine.engine cimport Engine
+from pyrdv.engine.engine cimport Engine, own_process
 from pyrdv.engine.state cimport OP_PEER_LOST, OP_TRUNCATED
 
 from pyrdv.api.constants import TAG_UB
@@ -49,7 +49,7 @@ cdef class CommBase:
                                     "use it before Free() or make a new one with Dup()")
         if self.engine.closed:
             raise FinalizedError("messages after Finalize(): this process's world has ended")
-        if self.engine.creator != getpid():
+        if not own_process(self.engine):
             raise ForkedError(
                 f"process {getpid()} was forked from rank {self.engine.rank} (process "
                 f"{self.engine.creator}) and is not a rank itself; communicate in the parent, "

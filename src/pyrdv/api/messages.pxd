@@ -8,3 +8,4 @@ cdef class ObjectMessages(ProbedMessages):
     cdef Request post_object(self, object obj, long long dest, long long tag, bint sync)
     cdef Request post_on(self, Request request, object buf, long long dest, long long tag,
                          bint sync, int context)
+    cdef int send_object(self, object obj, long long dest, long long tag, bint sync) except -1

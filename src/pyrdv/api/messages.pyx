@@ -47,6 +47,24 @@ cdef class ObjectMessages(ProbedMessages):
         request.start(self, op, keeper, False)
         return request
 
+    cdef int send_object(self, object obj, long long dest, long long tag, bint sync) except -1:
+        """The blocking sends.
+
+        A pickle is ours, so one to this process itself can wait for its receive without its
+        sender, like a small message; with large buffers beside it the caller would have to
+        wait, and would never come to receive it.
+        """
+        cdef Request request
+        self.check_dest(dest)
+        self.check_tag(tag)
+        if dest == PROC_NULL_ or self.members.to_world(<int> dest) != self.engine.c.rank:
+            return self.finish_send(self.post_object(obj, dest, tag, sync), dest, tag)
+        request = self.post_send(objects.pickle.dumps(obj), dest, tag, sync)
+        if sync and not request.poll() and request.op.message != NULL \
+                and request.op.message.queued:
+            return self.finish_send(request, dest, tag)
+        return 0
+
     def isend(self, obj, long long dest, long long tag=0):
         """Start sending an object.
 
@@ -78,11 +96,11 @@ cdef class ObjectMessages(ProbedMessages):
 
     def send(self, obj, long long dest, long long tag=0):
         """Send an object; returns when it may be changed again."""
-        self.finish_send(self.post_object(obj, dest, tag, False), dest, tag)
+        self.send_object(obj, dest, tag, False)
 
     def ssend(self, obj, long long dest, long long tag=0):
         """Send an object; returns once its receive has started."""
-        self.finish_send(self.post_object(obj, dest, tag, True), dest, tag)
+        self.send_object(obj, dest, tag, True)
 
     def bsend(self, obj, long long dest, long long tag=0):
         """Send a copy of an object; returns at once."""

@@ -1,16 +1,20 @@
 # cython: language_level=3
 """Point-to-point messages of buffers."""
+from pyrdv.api.buffers cimport span
 from pyrdv.api.core cimport CommBase
 from pyrdv.api.message cimport Message
 from pyrdv.api.request cimport Request
 from pyrdv.api.status cimport Status
-from pyrdv.engine.state cimport message_t
+from pyrdv.engine.state cimport message_t, op_t
 
 
 cdef class BufferMessages(CommBase):
     # Start a send; the short forms of the checks of Isend.
     cdef Request post_send(self, object buf, long long dest, long long tag, bint sync)
     cdef int finish_send(self, Request request, long long dest, long long tag) except -1
+    cdef op_t *post_recv(self, object buf, long long source, long long tag, span *at,
+                         void **keeper) except? NULL
+    cdef Request request_of(self, op_t *op, void *keeper)
     # The Message of a taken `m`; NULL: from PROC_NULL.
     cdef Message matched(self, message_t *m)
     # Look once for a message; fills `status`; `taken` != NULL: take it out of the queue.

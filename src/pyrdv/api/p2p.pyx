@@ -1,5 +1,6 @@
 # cython: language_level=3
 """Point-to-point messages of buffers: the capitalized methods."""
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t
 
 from pyrdv.api.buffers cimport acquire, span
@@ -7,8 +8,10 @@ from pyrdv.api.core cimport ANY_SOURCE_, ANY_TAG_NUMBER, PROC_NULL_, CommBase
 from pyrdv.api.message cimport Message
 from pyrdv.api.request cimport Request, withdraw
 from pyrdv.api.status cimport Status
-from pyrdv.engine.calls cimport engine_cancel, engine_probe, engine_recv, engine_send, envelope_t
+from pyrdv.engine.calls cimport (
+    engine_cancel, engine_probe, engine_recv, engine_release, engine_send, envelope_t)
 from pyrdv.engine.state cimport ANY_PEER, OP_RECV, message_t, op_t
+from pyrdv.progress.polling cimport wait
 
 from threading import active_count
 
@@ -121,6 +124,36 @@ cdef class BufferMessages(CommBase):
         """`Send`, with the promise that the receive is posted (not needed here)."""
         self.Send(buf, dest, tag)
 
+    cdef op_t *post_recv(self, object buf, long long source, long long tag, span *at,
+                         void **keeper) except? NULL:
+        """Check and post a receive; NULL: from PROC_NULL.  The caller owns `keeper`."""
+        cdef op_t *op = NULL
+        cdef int error
+        self.check_source(source)
+        self.check_match_tag(tag)
+        held = acquire(buf, True, at)
+        if source == PROC_NULL_:
+            return NULL
+        error = engine_recv(self.engine.c, OP_RECV,
+                            ANY_PEER if source < 0 else self.members.to_world(<int> source),
+                            self.context, <int32_t> tag, at.address, at.nbytes, &op)
+        if error:
+            raise self.failure(-error, <int> source, <int> tag, 0, at.nbytes)
+        Py_INCREF(held)
+        keeper[0] = <void *> held
+        return op
+
+    cdef Request request_of(self, op_t *op, void *keeper):
+        """A request for what post_recv returned; takes over `keeper`."""
+        cdef Request request = Request.__new__(Request)
+        request.start(self, op, None, True)
+        if op == NULL:
+            request.source = PROC_NULL_
+        else:
+            request.keeper = <object> keeper
+            Py_DECREF(<object> keeper)
+        return request
+
     def Irecv(self, buf, long long source=ANY_SOURCE_, long long tag=ANY_TAG_NUMBER):
         """Start receiving into `buf`.
 
@@ -138,24 +171,9 @@ cdef class BufferMessages(CommBase):
         Request
         """
         cdef span at
-        cdef op_t *op = NULL
-        cdef int error
-        cdef Request request
-        self.check_source(source)
-        self.check_match_tag(tag)
-        keeper = acquire(buf, True, &at)
-        request = Request.__new__(Request)
-        if source == PROC_NULL_:
-            request.start(self, NULL, None, True)
-            request.source = PROC_NULL_
-            return request
-        error = engine_recv(self.engine.c, OP_RECV,
-                            ANY_PEER if source < 0 else self.members.to_world(<int> source),
-                            self.context, <int32_t> tag, at.address, at.nbytes, &op)
-        if error:
-            raise self.failure(-error, <int> source, <int> tag, 0, at.nbytes)
-        request.start(self, op, keeper, True)
-        return request
+        cdef void *keeper = NULL
+        cdef op_t *op = self.post_recv(buf, source, tag, &at, &keeper)
+        return self.request_of(op, keeper)
 
     def Recv(self, buf, long long source=ANY_SOURCE_, long long tag=ANY_TAG_NUMBER,
              Status status=None):
@@ -179,12 +197,25 @@ cdef class BufferMessages(CommBase):
             The receive is withdrawn; if its message was matched already, the
             data has landed in `buf`.
         """
-        cdef Request request = self.Irecv(buf, source, tag)
-        try:
-            request.block()
-        except BaseException:
-            withdraw(request)
-            raise
+        cdef span at
+        cdef void *keeper = NULL
+        cdef op_t *op = self.post_recv(buf, source, tag, &at, &keeper)
+        cdef Request request
+        if op != NULL:
+            try:
+                wait(self.engine, op, op.generation)
+            except BaseException:
+                withdraw(self.request_of(op, keeper))
+                raise
+            if op.error == 0:
+                # The common case needs no request.
+                if status is not None:
+                    status.set(self.from_world(op.source), op.source_tag, op.total, 0)
+                engine_release(self.engine.c, op)
+                Py_DECREF(<object> keeper)
+                return
+        request = self.request_of(op, keeper)
+        request.settle()
         request.report(status)
 
     def Sendrecv(self, sendbuf, long long dest, long long sendtag=0, recvbuf=None,
@@ -199,7 +230,9 @@ cdef class BufferMessages(CommBase):
             raise InvalidBufferError(
                 f"send buffer ({out.nbytes} bytes) and receive buffer ({room.nbytes} bytes) of "
                 "Sendrecv overlap; use Sendrecv_replace, or separate memory")
-        cdef Request receive = self.Irecv(recvbuf, source, recvtag)
+        cdef void *keeper = NULL
+        cdef op_t *op = self.post_recv(recvbuf, source, recvtag, &room, &keeper)
+        cdef Request receive = self.request_of(op, keeper)
         try:
             self.Send(sendbuf, dest, sendtag)
             receive.block()

@@ -16,7 +16,8 @@ cdef class Engine:
     cdef readonly object watchers   # event loop -> what drives this engine from it
     cdef readonly list orphans      # Orphan objects: operations nobody waits for
     cdef Py_ssize_t reap_at         # length of orphans at which to look through them
-    cdef readonly long creator      # process that may use it
+    cdef unsigned int forks         # fork_now() of the process that may use it
+    cdef readonly long creator      # that process
 
 
 cdef class Orphan:
@@ -26,6 +27,9 @@ cdef class Orphan:
     cdef uint32_t generation
     cdef object keeper
     cdef bint settle(self)
+
+# Whether this process is the one that made `engine`, not a forked child of it.
+cdef bint own_process(Engine engine) noexcept nogil
 
 # Hand `op` over to the engine: it is released, with its keeper, once complete.
 cdef int adopt(Engine engine, op_t *op, object keeper) except -1

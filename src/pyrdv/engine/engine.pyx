@@ -21,6 +21,10 @@ from pyrdv.fabrics.contract cimport EVENT_CLOSED, EVENT_LOST, FABRIC_AGAIN, Fabr
 from weakref import WeakKeyDictionary
 
 
+cdef extern from "fork.h" nogil:
+    int fork_watch()
+    unsigned int fork_now()
+
 cdef extern from "<sys/epoll.h>" nogil:
     ctypedef union epoll_data_t:
         uint64_t u64
@@ -34,6 +38,10 @@ cdef extern from "<sys/epoll.h>" nogil:
 cdef extern from "<sys/eventfd.h>" nogil:
     int EFD_CLOEXEC, EFD_NONBLOCK
     int eventfd(unsigned int initial, int flags)
+
+
+if fork_watch():
+    raise MemoryError("pthread_atfork")
 
 
 cdef enum:
@@ -137,6 +145,7 @@ cdef class Engine:
         self.orphans = []
         self.watchers = WeakKeyDictionary()
         self.reap_at = 32
+        self.forks = fork_now()
         self.creator = getpid()
 
     def __dealloc__(self):
@@ -352,6 +361,10 @@ cdef class Orphan:
     def cancel(self):
         """Take it back if it was not matched (receive) or announced (send)."""
         return engine_cancel(self.engine.c, self.op)
+
+
+cdef bint own_process(Engine engine) noexcept nogil:
+    return engine.forks == fork_now()
 
 
 cdef int adopt(Engine engine, op_t *op, object keeper) except -1:

@@ -111,6 +111,8 @@ cdef void op_complete(engine_t *e, op_t *op, int error) noexcept nogil:
 cdef void op_release(engine_t *e, op_t *op) noexcept nogil:
     op.state = OP_FREE
     op.generation += 1
+    if op.generation == 0:
+        op.generation = 1       # 0 would make a cookie that says "none"
     op.next = e.op_free
     e.op_free = op
     e.ops_in_use -= 1

@@ -21,6 +21,8 @@ cdef void credits_told(peer_t *p, const header_t *h) noexcept nogil
 cdef uint32_t eager_cost(uint64_t length) noexcept nogil
 # May `length` bytes go eager now?  Has the peer been served that much?
 cdef bint eager_allowed(engine_t *e, peer_t *p, uint64_t length) noexcept nogil
+# Had the sender of an arriving eager message credit for it (R8)?
+cdef bint eager_affordable(engine_t *e, const peer_t *p, uint64_t length) noexcept nogil
 # Data of an eager message left the library: give its units back.
 cdef void credit_return(engine_t *e, peer_t *p, uint64_t length) noexcept nogil
 # The credit field of an arriving header; False if the peer claims too much (R8).

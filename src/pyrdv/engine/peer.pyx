@@ -8,6 +8,9 @@ P1  Eager credits.  A sender may have at most ``engine.eager_units`` units of
     units back when the data has left its unexpected memory.  So that memory is
     bounded by what all peers may have outstanding; beyond it a sender uses
     RTS, which costs the receiver a descriptor and no data (R6: never a loss).
+    The receiver counts too (``eager_taken``): a peer that overdraws is broken.
+    Its count is never ahead of the sender's, since what it gave back is told
+    later and what was sent arrives later.
 P2  ``eager_sent`` and ``returned`` are cumulative and wrap modulo 2**32; only
     differences are used.  The allowance is far below 2**31 units.  A DONE that
     waits behind its READ may carry an older count than packets posted after
@@ -70,6 +73,11 @@ cdef uint32_t eager_cost(uint64_t length) noexcept nogil:
 
 cdef bint eager_allowed(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:
     cdef uint32_t outstanding = p.eager_sent - p.eager_returned
+    return outstanding + eager_cost(length) <= e.eager_units
+
+
+cdef bint eager_affordable(engine_t *e, const peer_t *p, uint64_t length) noexcept nogil:
+    cdef uint32_t outstanding = p.eager_taken - p.returned
     return outstanding + eager_cost(length) <= e.eager_units
 
 

@@ -143,6 +143,7 @@ cdef struct peer_t:
     op_t *ready_tail
     uint32_t eager_sent         # cumulative units, modulo 2**32
     uint32_t eager_returned     # as told by the peer
+    uint32_t eager_taken        # units that arrived, cumulative; modulo 2**32 like all of these
     uint32_t returned           # units we give back, cumulative
     uint32_t returned_told      # as last told to the peer
 

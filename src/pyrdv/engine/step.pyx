@@ -26,8 +26,8 @@ from pyrdv.engine.protocols.rendezvous_get cimport (
     get_ended, get_serve, rts_arrived, rts_post)
 from pyrdv.engine.protocols.select cimport PROTOCOL_EAGER, choose
 from pyrdv.engine.state cimport (
-    MESSAGES_LOW, OP_DONE_ONLY, OP_NO_MEMORY, OP_PEER_LOST, OP_REGISTERED, OP_SYNC, OP_WAITING, PEER_CLOSED, PEER_LOST, PEER_NEW, PEER_UP,
-    POLL_BATCH, SERVE_LIMIT, engine_t, op_t, peer_t)
+    MESSAGES_LOW, OP_DONE_ONLY, OP_NO_MEMORY, OP_PEER_LOST, OP_REGISTERED, OP_SYNC, OP_WAITING,
+    PEER_CLOSED, PEER_LOST, PEER_NEW, PEER_UP, POLL_BATCH, SERVE_LIMIT, engine_t, op_t, peer_t)
 from pyrdv.engine.wire cimport (
     PACKET_CREDIT, PACKET_DONE, PACKET_EAGER, PACKET_FINISH, PACKET_REFUSED, PACKET_RTS,
     PACKET_SYNC, WIRE_HEADER, WIRE_RTS, header_t, rts_t)
@@ -113,7 +113,7 @@ cdef bint packet(engine_t *e, peer_t *p, const void *data, uint32_t length) noex
         violation(e, p)
         return True
     memcpy(h, data, WIRE_HEADER)
-    if not well_formed(h, length):
+    if not well_formed(h, length) or not credit_take(p, h.credit):
         legal = False
     elif h.kind == PACKET_EAGER:
         if announced(p, h) and eager_affordable(e, p, h.length):
@@ -136,7 +136,7 @@ cdef bint packet(engine_t *e, peer_t *p, const void *data, uint32_t length) noex
     elif h.kind == PACKET_FINISH:
         finish_arrived(e, p)
         legal = True
-    if not legal or not credit_take(p, h.credit):
+    if not legal:
         violation(e, p)
     return True
 

@@ -59,6 +59,7 @@ cdef bint eager_arrived(engine_t *e, peer_t *p, const header_t *h,
     cdef message_t *m
     if op != NULL and op.kind == OP_RECV:
         posted_remove(e, op)
+        p.eager_taken += eager_cost(h.length)
         op_matched(op, p.rank, h.tag, h.length)
         take(op, data, h.length)
         credit_return(e, p, h.length)
@@ -72,6 +73,7 @@ cdef bint eager_arrived(engine_t *e, peer_t *p, const header_t *h,
     if m == NULL:
         e.counters.packets_refused += 1
         return False
+    p.eager_taken += eager_cost(h.length)
     m.kind = MESSAGE_EAGER
     m.flags = h.flags
     m.peer = p.rank

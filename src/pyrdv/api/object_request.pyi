@@ -1,0 +1,6 @@
+"""Requests of objects: heads and parts on their way."""
+
+from .request import Request
+
+class ObjectSend(Request): ...
+class ObjectRecv(Request): ...

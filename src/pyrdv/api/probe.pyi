@@ -1,0 +1,33 @@
+"""Probes, and buffered sends."""
+
+from typing import Literal
+
+from .buffers import Spec
+from .message import Message
+from .p2p import BufferMessages
+from .request import Request
+from .status import Status
+
+class ProbedMessages(BufferMessages):
+    def Probe(
+        self, source: int = -2, tag: int = -1, status: Status | None = None
+    ) -> Literal[True]: ...
+    def Iprobe(self, source: int = -2, tag: int = -1, status: Status | None = None) -> bool: ...
+    def Mprobe(
+        self, source: int = -2, tag: int = -1, status: Status | None = None
+    ) -> Message: ...
+    def Improbe(
+        self, source: int = -2, tag: int = -1, status: Status | None = None
+    ) -> Message | None: ...
+    def probe(
+        self, source: int = -2, tag: int = -1, status: Status | None = None
+    ) -> Literal[True]: ...
+    def iprobe(self, source: int = -2, tag: int = -1, status: Status | None = None) -> bool: ...
+    def mprobe(
+        self, source: int = -2, tag: int = -1, status: Status | None = None
+    ) -> Message: ...
+    def improbe(
+        self, source: int = -2, tag: int = -1, status: Status | None = None
+    ) -> Message | None: ...
+    def Bsend(self, buf: Spec, dest: int, tag: int = 0) -> None: ...
+    def Ibsend(self, buf: Spec, dest: int, tag: int = 0) -> Request: ...
