@@ -47,7 +47,7 @@ test: build $(stamps)/extra-test  ## run every test
 demo: build  ## compress a directory tree on two ranks
 	$(VENV)/bin/pyrdv run -n 2 examples/compress.py $(ARGS)
 
-lint: build $(stamps)/extra-lint  ## ruff, cython-lint, clang-format, mypy
+lint: build $(stamps)/extra-lint  ## ruff, cython-lint, clang-format, mypy, stubtest
 	.ci/lint $(VENV)/bin
 
 format: $(stamps)/extra-lint  ## rewrite Python imports and C as the linters want them

@@ -35,8 +35,6 @@ static inline void engine_lock(uint32_t *lock) {
     }
 }
 
-static inline void engine_unlock(uint32_t *lock) {
-    __atomic_store_n(lock, 0u, __ATOMIC_RELEASE);
-}
+static inline void engine_unlock(uint32_t *lock) { __atomic_store_n(lock, 0u, __ATOMIC_RELEASE); }
 
 #endif

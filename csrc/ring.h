@@ -26,8 +26,8 @@
 enum {
     SHM_SLOTS = 128,
     SHM_INLINE = 120,
-    SHM_BULK = 32768,
-    SHM_PACKET_MAX = SHM_BULK / 2, /* so that one is filled while one is read */
+    SHM_BULK_MIN = 32768,
+    SHM_PACKET_LIMIT = 65536 + 64, /* larger messages are better read in single copy */
     SHM_JOBS = 16,
     SHM_CELLS = 8,
     SHM_CELL = 8192,
@@ -89,15 +89,14 @@ struct shm_segment {
     _Alignas(128) struct shm_stage stage;
     _Alignas(128) struct shm_job jobs[SHM_JOBS];
     _Alignas(4096) struct shm_slot slots[SHM_SLOTS];
-    _Alignas(4096) unsigned char bulk[SHM_BULK];
-    unsigned char cells[]; /* SHM_CELLS * SHM_CELL, only if staged */
+    _Alignas(4096) unsigned char bulk[]; /* shm_bulk_size(); then the cells, if staged */
 };
 
 _Static_assert(sizeof(struct shm_slot) == 128, "slot size is part of the layout");
 _Static_assert(sizeof(struct shm_job) == 64, "job size is part of the layout");
-_Static_assert(sizeof(struct shm_segment) == 4096 + SHM_SLOTS * 128 + SHM_BULK,
+_Static_assert(sizeof(struct shm_segment) == 4096 + SHM_SLOTS * 128,
                "segment size is part of the layout");
-_Static_assert(2 * sizeof(struct shm_segment) <= 128 * 1024, "memory per peer");
+_Static_assert(2 * (sizeof(struct shm_segment) + SHM_BULK_MIN) <= 128 * 1024, "memory per peer");
 
 #define SHM_GENERATIONS ((uint64_t)1 << 28)
 #define SHM_CHUNKS_MAX (((uint64_t)1 << 18) - 1)
@@ -110,18 +109,31 @@ static inline uint32_t shm_claim_chunks(uint64_t claim) { return claim >> 18 & S
 
 static inline uint32_t shm_claim_next(uint64_t claim) { return claim & SHM_CHUNKS_MAX; }
 
-static inline uint32_t shm_bytes(int staged) {
-    return sizeof(struct shm_segment) + (staged ? SHM_CELLS * SHM_CELL : 0);
+/* Bulk area of every channel of a job of `ranks`, a power of two.  Copying in on one processor
+ * while the other copies out is the fastest way for messages of middle size (16 and 32 KiB: 3 to 5
+ * times a single copy by the kernel, which costs 2 us and more per call), so a small job gets room
+ * for three of the largest; a large one must not pay for many peers. */
+static inline uint32_t shm_bulk_size(uint32_t ranks) {
+    return ranks <= 2 ? 8 * SHM_BULK_MIN : ranks <= 4 ? 4 * SHM_BULK_MIN : SHM_BULK_MIN;
+}
+
+/* The largest packet: at least two fit, so that one is filled while one is read. */
+static inline uint32_t shm_packet_max(uint32_t bulk) {
+    return bulk / 2 < SHM_PACKET_LIMIT ? bulk / 2 : SHM_PACKET_LIMIT;
+}
+
+static inline uint32_t shm_bytes(uint32_t bulk, int staged) {
+    return sizeof(struct shm_segment) + bulk + (staged ? SHM_CELLS * SHM_CELL : 0);
 }
 
 static inline uint32_t shm_bulk_need(uint32_t length) { return (length + 63u) & ~63u; }
 
-/* Where a bulk packet of `length` bytes starts when `position` bytes were used
- * so far: it never wraps around, the rest before the end is skipped. */
-static inline uint32_t shm_bulk_place(uint32_t position, uint32_t length) {
-    uint32_t offset = position & (SHM_BULK - 1);
-    if (offset + shm_bulk_need(length) > SHM_BULK)
-        position += SHM_BULK - offset;
+/* Where a bulk packet of `length` bytes starts when `position` bytes of an area of `bulk` were
+ * used so far: it never wraps around, the rest before the end is skipped. */
+static inline uint32_t shm_bulk_place(uint32_t bulk, uint32_t position, uint32_t length) {
+    uint32_t offset = position & (bulk - 1);
+    if (offset + shm_bulk_need(length) > bulk)
+        position += bulk - offset;
     return position;
 }
 

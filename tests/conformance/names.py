@@ -1,11 +1,10 @@
 """mpi4py's names for what the tests use, without joining a job as `pyrdv.MPI` does."""
 
 from pyrdv.api.communicator import KEY_TAG_UB as TAG_UB
-from pyrdv.api.request import Request
-from pyrdv.api.status import Status
-
 from pyrdv.api.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 from pyrdv.api.datatypes import PREDEFINED
+from pyrdv.api.request import Request
+from pyrdv.api.status import Status
 from pyrdv.errors import ERR_TRUNCATE
 from pyrdv.errors import Error as Exception
 

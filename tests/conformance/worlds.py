@@ -8,6 +8,7 @@ import random
 from collections import deque
 
 import numpy as np
+
 from pyrdv.api.communicator import Comm
 from pyrdv.engine.engine import Engine
 from pyrdv.fabrics.probe import Probe

@@ -9,7 +9,6 @@ import struct
 import time
 
 from pyrdv.fabrics.probe import OK, PACKET, Probe
-
 from pyrdv.fabrics.shm import ShmFabric
 
 TOKEN = b"a job's secret"
@@ -23,7 +22,8 @@ PRODUCER_WAITING, HELP, PRODUCER_BYE, CREDIT = 128, 256, 260, 384
 CONSUMER_WAITING, CONSUMER_BYE = 512, 516
 STAGE_SERIAL, PRODUCER_CELLS, CONSUMER_CELLS = 640, 768, 896
 JOBS, SLOTS, BULK = 1024, 4096, 4096 + 128 * 128
-PLAIN = BULK + 32768
+BULK_SIZE = 4 * 32768     # of a job of three ranks
+PLAIN = BULK + BULK_SIZE
 STAGED = PLAIN + 65536
 INLINE, IN_BULK = 1 << 24, 2 << 24
 

@@ -5,8 +5,8 @@ import socket
 import struct
 
 import pytest
-from pyrdv.fabrics.probe import INVALID, LOST, OK, PEER_LOST, READ, Probe
 
+from pyrdv.fabrics.probe import INVALID, LOST, OK, PEER_LOST, READ, Probe
 from pyrdv.fabrics.shm import ShmFabric
 
 from .shmtools import (
@@ -162,7 +162,7 @@ def test_the_second_connection_of_a_rank_is_refused(end, peer):
 
 
 @pytest.mark.parametrize("word", [
-    INLINE | 121, INLINE | 0xFFFFFF, IN_BULK | 120, IN_BULK | 16385, IN_BULK | 0xFFFFFF,
+    INLINE | 121, INLINE | 0xFFFFFF, IN_BULK | 120, IN_BULK | 65537, IN_BULK | 0xFFFFFF,
     IN_BULK, 0, 8, 3 << 24 | 8, 0xFFFFFFFF,
 ])
 def test_bad_slot_loses_this_peer_only(end, peer, word):

@@ -11,6 +11,7 @@ import threading
 import time
 
 import pytest
+
 from pyrdv.fabrics.probe import (
     AGAIN,
     CLOSED,
@@ -23,7 +24,6 @@ from pyrdv.fabrics.probe import (
     READ,
     Probe,
 )
-
 from pyrdv.fabrics.shm import ShmFabric
 
 from .shmtools import TOKEN, fabrics, payloads, until

@@ -9,6 +9,7 @@ import time
 import uuid
 
 import pytest
+
 from tests.support.bench import Bench
 
 PREAMBLE = """\

@@ -5,10 +5,10 @@ import threading
 import time
 
 import pytest
-from tests.support.bench import at_once, wait_notices
 
 from pyrdv.errors import BootstrapError, PeerLostError
 from pyrdv.launch import bootstrap, env
+from tests.support.bench import at_once, wait_notices
 
 
 @pytest.mark.parametrize("size", [0, 1, 1000, 300_000])

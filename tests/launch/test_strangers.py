@@ -7,10 +7,10 @@ import threading
 import time
 
 import pytest
-from tests.support.bench import SECRET, at_once, wait_notices
 
 from pyrdv.errors import BootstrapError, LaunchError, VersionError
 from pyrdv.launch import bootstrap, env, frames, server
+from tests.support.bench import SECRET, at_once, wait_notices
 
 # --- who may join ---------------------------------------------------------------------------
 

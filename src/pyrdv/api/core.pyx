@@ -30,6 +30,11 @@ cdef class CommBase:
         Number of the communicator, the same on all members.
     label : str
         Its name in texts.
+
+    Attributes
+    ----------
+    freed : bool
+        Whether `Free` was called: the communicator cannot be used any more.
     """
 
     def __cinit__(self, Engine engine, Members members, uint32_t context, str label=""):

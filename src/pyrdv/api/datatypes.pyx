@@ -44,6 +44,15 @@ cdef class Datatype:
 
     Use the predefined ones (``MPI.DOUBLE``…) or ``Datatype.fromcode("d")``. ``Datatype()`` is
     ``DATATYPE_NULL``; ``Datatype(other)`` equals `other`. Derived datatypes are not offered.
+
+    Attributes
+    ----------
+    name : str
+        As in MPI: ``MPI_DOUBLE``.
+    size : int
+        Bytes of one element, padding included.
+    group : str
+        Which reductions it takes: one of `pyrdv.api.datatypes.GROUPS`.
     """
 
     def __cinit__(self, Datatype datatype=None):

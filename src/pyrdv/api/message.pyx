@@ -3,7 +3,6 @@
 cimport cython
 
 from pyrdv.api.buffers cimport acquire, span
-from pyrdv.api.core cimport CommBase
 from pyrdv.api.object_request cimport receive_head, receive_object
 from pyrdv.api.request cimport Request, withdraw
 from pyrdv.api.status cimport Status
@@ -20,6 +19,16 @@ cdef class Message:
     """A message that a matched probe took out of the queue.
 
     Only its holder can receive it, with `Recv`, `Irecv`, `recv` or `irecv`.
+
+    Attributes
+    ----------
+    source : int
+        Rank of the sender in the communicator.
+    tag : int
+    nbytes : int
+        Size in bytes; of an object, of its head.
+    no_proc : bool
+        Whether it is the empty message that `PROC_NULL` sends.
     """
 
     def __bool__(self):

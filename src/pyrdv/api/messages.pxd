@@ -1,11 +1,15 @@
 # cython: language_level=3
 """Messages of Python objects."""
+from pyrdv.api.object_request cimport ObjectRecv
 from pyrdv.api.probe cimport ProbedMessages
 from pyrdv.api.request cimport Request
 
 
 cdef class ObjectMessages(ProbedMessages):
     cdef Request post_object(self, object obj, long long dest, long long tag, bint sync)
+    cdef ObjectRecv post_match(self, long long source, long long tag)
+    cdef Request post_pickled(self, object head, object parts, long long dest, long long tag,
+                              bint sync)
     cdef Request post_on(self, Request request, object buf, long long dest, long long tag,
                          bint sync, int context)
     cdef int send_object(self, object obj, long long dest, long long tag, bint sync) except -1

@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t
 from pyrdv.api cimport objects as c_objects
 from pyrdv.api.buffers cimport acquire, span
 from pyrdv.api.core cimport ANY_SOURCE_, ANY_TAG_NUMBER, CONTEXT_PARTS, PROC_NULL_
-from pyrdv.api.object_request cimport ObjectSend, receive_object
+from pyrdv.api.object_request cimport ObjectRecv, ObjectSend, receive_object
 from pyrdv.api.request cimport Request
 from pyrdv.api.status cimport Status
 from pyrdv.engine.calls cimport engine_recv, engine_send
@@ -18,10 +18,14 @@ cdef class ObjectMessages(ProbedMessages):
     """Messages of any Python objects that can be pickled."""
 
     cdef Request post_object(self, object obj, long long dest, long long tag, bint sync):
-        cdef ObjectSend request
         self.check_dest(dest)
         self.check_tag(tag)
         head, parts = c_objects.dumps(obj)
+        return self.post_pickled(head, parts, dest, tag, sync)
+
+    cdef Request post_pickled(self, object head, object parts, long long dest, long long tag,
+                              bint sync):
+        cdef ObjectSend request
         if dest == PROC_NULL_ or not parts:
             return self.post_send(head, dest, tag, sync)
         self.cookie = (self.cookie + 1) & 0x7FFFFFFF
@@ -111,6 +115,11 @@ cdef class ObjectMessages(ProbedMessages):
 
         `buf` is there for mpi4py's sake and not needed: sizes are never guessed.
         """
+        cdef ObjectRecv request = self.post_match(source, tag)
+        request.register()
+        return request
+
+    cdef ObjectRecv post_match(self, long long source, long long tag):
         cdef op_t *op = NULL
         self.check_source(source)
         self.check_match_tag(tag)
@@ -136,7 +145,7 @@ cdef class ObjectMessages(ProbedMessages):
         status : Status, optional
             Filled with source, tag and the size of the head.
         """
-        cdef Request request = self.irecv(buf, source, tag)
+        cdef Request request = self.post_match(source, tag)
         try:
             request.block()
         except BaseException:
@@ -144,6 +153,43 @@ cdef class ObjectMessages(ProbedMessages):
             raise
         request.report(status)
         return request.result()
+
+    def isend_pickled(self, head, list parts, long long dest, long long tag=0):
+        """Start sending an object that is pickled already; received like any other.
+
+        Parameters
+        ----------
+        head : bytes-like
+        parts : list
+            As from `pyrdv.api.objects.dumps` or `recv_pickled`; not copied.
+        dest, tag : int
+            As for `isend`.
+
+        Returns
+        -------
+        Request
+        """
+        self.check_dest(dest)
+        self.check_tag(tag)
+        # Each send writes a cookie of its own into its head.
+        return self.post_pickled(bytearray(head) if parts else head, parts, dest, tag, False)
+
+    def recv_pickled(self, long long source=ANY_SOURCE_, long long tag=ANY_TAG_NUMBER):
+        """Receive an object as it travels: ``(head, parts)``, for `isend_pickled`.
+
+        Parameters
+        ----------
+        source, tag : int
+            As for `Irecv`.
+        """
+        cdef ObjectRecv request = self.post_match(source, tag)
+        try:
+            request.block()
+        except BaseException:
+            request.Cancel()
+            raise
+        request.report(None)
+        return request.pieces()
 
     def sendrecv(self, sendobj, long long dest, long long sendtag=0, recvbuf=None,
                  long long source=ANY_SOURCE_, long long recvtag=ANY_TAG_NUMBER,

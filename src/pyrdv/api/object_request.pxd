@@ -10,6 +10,7 @@ from pyrdv.engine.state cimport message_t, op_t
 cdef class ObjectSend(Request):
     """A head and its parts on their way; complete when all are."""
     cdef list others
+    cdef int learn(self, Request part) except -1
 
 
 cdef class ObjectRecv(Request):
@@ -19,11 +20,17 @@ cdef class ObjectRecv(Request):
     cdef list buffers
     cdef list kinds
     cdef list parts                 # requests
+    cdef object failed              # exception of a step that others made for it
+    cdef object __weakref__
+    # Have every wait in this process go on with it, whether or not its owner looks.
+    cdef int register(self) except -1
     cdef object value
     # Take the next step that needs no waiting; True when the object is here.
     cdef bint advance(self) except -1
     cdef int take(self, message_t *m) except -1
     cdef int open_head(self) except -1
+    # Head and parts of a complete receive, instead of the object.
+    cdef tuple pieces(self)
     cdef int add_part(self, uint64_t size, int kind, uint64_t cookie) except -1
 
 

@@ -9,7 +9,7 @@ The receiver learns the size when it has matched the head; no size is guessed.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint64_t
 
 from pyrdv.api cimport objects
 from pyrdv.api.core cimport CONTEXT_PARTS, PROC_NULL_, CommBase
@@ -18,6 +18,8 @@ from pyrdv.engine.calls cimport engine_cancel, engine_recv, engine_recv_matched
 from pyrdv.engine.engine cimport adopt
 from pyrdv.engine.state cimport OP_COMPLETE, OP_INVALID, OP_RECV, message_t, op_t
 from pyrdv.progress.polling cimport wait
+
+from weakref import ref
 
 
 cdef enum:
@@ -38,16 +40,34 @@ cdef class ObjectSend(Request):
         for part in self.others:
             if not part.poll():
                 return False
-            self.error = self.error or part.error
+            self.learn(part)
         return True
+
+    cdef int learn(self, Request part) except -1:
+        """The first part that failed says what happened."""
+        if part.error and not self.error:
+            self.error = part.error
+            self.source = part.source
+            self.total = part.total
+            self.room = part.room
+        return 0
 
     cdef int block(self) except -1:
         cdef Request part
         Request.block(self)
         for part in self.others:
             part.block()
-            self.error = self.error or part.error
+            self.learn(part)
         return 0
+
+    def Cancel(self):
+        """Take back a send that did not leave: its parts stand behind it, so none has left."""
+        cdef Request part
+        if self.op != NULL and engine_cancel(self.comm.engine.c, self.op):
+            for part in self.others:
+                part.Cancel()
+
+    cancel = Cancel
 
 
 @cython.no_gc_clear
@@ -58,6 +78,8 @@ cdef class ObjectRecv(Request):
         # Nobody can get the object any more: withdraw the receive, or take
         # the message and throw it away, for its sender may be waiting.
         cdef op_t *op = NULL
+        if self.comm is not None:
+            self.comm.engine.pending.pop(<size_t> <void *> self, None)
         if self.stage != STAGE_MATCH or self.op == NULL \
                 or self.op.generation != self.generation:
             return
@@ -65,6 +87,22 @@ cdef class ObjectRecv(Request):
         if self.op.state == OP_COMPLETE and self.op.error == 0 and engine_recv_matched(
                 self.comm.engine.c, self.op.message, NULL, 0, &op) == 0:
             adopt(self.comm.engine, op, None)
+
+    cdef int register(self) except -1:
+        if self.stage != STAGE_DONE:
+            self.comm.engine.pending[<size_t> <void *> self] = ref(self)
+        return 0
+
+    def help(self):
+        """Take the steps that are possible; what fails is raised to the owner later."""
+        if self.op != NULL and self.op.generation == self.generation \
+                and self.op.state != OP_COMPLETE:
+            return
+        try:
+            self.advance()
+        except Exception as error:
+            self.failed = error
+            self.stage = STAGE_DONE
 
     cdef int take(self, message_t *m) except -1:
         """Receive the head of matched message `m`."""
@@ -120,7 +158,10 @@ cdef class ObjectRecv(Request):
                 self.error = self.error or part.error or (
                     OP_INVALID if part.total != part.room else 0)
             self.stage = STAGE_DONE
-        return self.stage == STAGE_DONE
+        if self.stage != STAGE_DONE:
+            return False
+        self.comm.engine.pending.pop(<size_t> <void *> self, None)
+        return True
 
     cdef int settle(self) except -1:
         """A matched probe hands its message on; everything else is as usual."""
@@ -149,9 +190,19 @@ cdef class ObjectRecv(Request):
     cdef object result(self):
         head, buffers = self.head, self.buffers
         self.head = self.buffers = self.parts = None
+        if self.failed is not None:
+            raise self.failed
         if head is None or self.error:
             return None
         return objects.loads(head, buffers or [])
+
+    cdef tuple pieces(self):
+        head, buffers = self.head, self.buffers
+        self.head = self.buffers = self.parts = None
+        if self.failed is not None:
+            raise self.failed
+        # With parts, `head` is the part behind their table: the whole is what it shows.
+        return (head, []) if buffers is None else (head.obj, buffers)
 
 
 cdef ObjectRecv receive_object(CommBase comm, op_t *op):
@@ -168,4 +219,5 @@ cdef ObjectRecv receive_head(CommBase comm, message_t *m):
     request.comm = comm
     request.receives = True
     request.take(m)
+    request.register()
     return request

@@ -11,7 +11,7 @@ from pyrdv.api.status cimport Status
 from pyrdv.engine.calls cimport (
     engine_cancel, engine_probe, engine_recv, engine_release, engine_send, envelope_t)
 from pyrdv.engine.state cimport ANY_PEER, OP_RECV, message_t, op_t
-from pyrdv.progress.polling cimport wait
+from pyrdv.progress.polling cimport help_pending, wait
 
 from threading import active_count
 
@@ -246,7 +246,7 @@ cdef class BufferMessages(CommBase):
                          Status status=None):
         """Send `buf` and receive another message into it."""
         cdef span at
-        keeper = acquire(buf, True, &at)
+        _keeper = acquire(buf, True, &at)
         copy = (<char *> at.address)[:at.nbytes]
         cdef Request send = self.post_send(copy, dest, sendtag, False)
         self.Recv(buf, source, recvtag, status)
@@ -271,6 +271,7 @@ cdef class BufferMessages(CommBase):
         if not engine_probe(self.engine.c,
                             ANY_PEER if source < 0 else self.members.to_world(<int> source),
                             self.context, <int32_t> tag, &envelope, taken):
+            help_pending(self.engine, False)
             return False
         if status is not None:
             status.set(self.from_world(envelope.source), envelope.tag, envelope.length, 0)

@@ -7,14 +7,14 @@ Several threads may test or wait for one request: the first to see it complete
 takes the result, the others find a null request.
 """
 cimport cython
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint32_t
 
 from pyrdv.api.core cimport ANY_SOURCE_, ANY_TAG_NUMBER, CommBase
 from pyrdv.api.status cimport Status
 from pyrdv.engine.calls cimport engine_cancel, engine_release, engine_test
 from pyrdv.engine.engine cimport adopt
 from pyrdv.engine.state cimport OP_CANCELLED, OP_COMPLETE, op_t
-from pyrdv.progress.polling cimport patience_reset, patience_t, wait, wait_turn
+from pyrdv.progress.polling cimport help_pending, patience_reset, patience_t, wait, wait_turn
 
 from pyrdv.api.constants import UNDEFINED
 
@@ -89,6 +89,7 @@ cdef class Request:
         if self.op == NULL:
             return True
         if not engine_test(self.comm.engine.c, self.op, self.generation, &epoch):
+            help_pending(self.comm.engine, False)
             return False
         self.settle()
         return True
@@ -102,7 +103,6 @@ cdef class Request:
 
     cdef int report(self, Status status) except -1:
         cdef bint cancelled = self.error == OP_CANCELLED
-        cdef int code
         if not self.active:
             if status is not None:
                 status.set(ANY_SOURCE_, ANY_TAG_NUMBER, 0, 0)

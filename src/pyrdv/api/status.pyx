@@ -14,6 +14,15 @@ cdef class Status:
     ----------
     status : Status, optional
         Another one to copy.
+
+    Attributes
+    ----------
+    source : int
+        Rank of the sender in the communicator, or `ANY_SOURCE`.
+    tag : int
+        Tag of the message, or `ANY_TAG`.
+    error : int
+        MPI error class of the operation; `SUCCESS` is 0.
     """
 
     def __cinit__(self, Status status=None):

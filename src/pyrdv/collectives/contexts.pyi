@@ -1,10 +1,11 @@
 """Agreement on the number of a new communicator."""
 
 from ..api.communicator import Comm
-from ..engine.engine import Engine
 
 LIMIT: int
 RESERVED: int
 
 def agree(comm: Comm) -> int: ...
-def release(engine: Engine, number: int) -> None: ...
+
+# `engine` is a communicator's attribute of that name.
+def release(engine: object, number: int) -> None: ...

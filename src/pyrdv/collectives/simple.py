@@ -7,10 +7,9 @@ collective calls come in the same order everywhere, so one tag per operation
 is enough.
 """
 
-import numpy as np
 
+from pyrdv.api import objects
 from pyrdv.api.buffers import IN_PLACE, parse_views
-from pyrdv.api.objects import pickle
 from pyrdv.api.request import Request
 from pyrdv.errors import CountError, DatatypeError, RootError
 
@@ -69,15 +68,12 @@ def bcast_object(comm, obj, root):
     _check_root(comm, root)
     inside = comm.collective()
     parent, children = _parent_and_children(comm, root)
+    # Passed on as received: large buffers stay beside the pickle, uncopied, on every rank.
+    head, parts = objects.dumps(obj) if parent is None else inside.recv_pickled(parent, TAG_BCAST)
+    Request.Waitall([inside.isend_pickled(head, parts, child, TAG_BCAST) for child in children])
     if parent is None:
-        data = pickle.dumps(obj)
-    else:
-        message = inside.Mprobe(parent, TAG_BCAST)
-        data = np.empty(message.nbytes, np.uint8)
-        message.Recv(data)
-    for request in [inside.Isend(data, child, TAG_BCAST) for child in children]:
-        request.Wait()
-    return obj if parent is None else pickle.loads(data)
+        return obj
+    return objects.loads(objects.parse_head(head)[0], parts)
 
 
 def allreduce_object(comm, obj, op):

@@ -15,6 +15,9 @@ cdef class Engine:
     cdef object __weakref__
     cdef readonly object watchers   # event loop -> what drives this engine from it
     cdef readonly list orphans      # Orphan objects: operations nobody waits for
+    cdef readonly dict pending      # id -> weak reference: what needs help() to go on (polling)
+    cdef unsigned int unhelped      # looks at `pending` that were saved since the last
+    cdef bint helping               # one of them is under way
     cdef Py_ssize_t reap_at         # length of orphans at which to look through them
     cdef unsigned int forks         # fork_now() of the process that may use it
     cdef readonly long creator      # that process

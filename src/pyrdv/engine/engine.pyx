@@ -143,6 +143,7 @@ cdef class Engine:
         set_allowance(e, unexpected_max)
         open_wait(e)
         self.orphans = []
+        self.pending = {}
         self.watchers = WeakKeyDictionary()
         self.reap_at = 32
         self.forks = fork_now()

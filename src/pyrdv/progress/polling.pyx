@@ -85,9 +85,13 @@ cdef bint pause(engine_t *e, patience_t *p) noexcept nogil:
     return sleep(e, p)
 
 
-cdef bint wait_some(engine_t *e, op_t *op, uint32_t generation, patience_t *p) noexcept nogil:
-    """Wait until `op` is complete (True) or signals deserve a look (False)."""
+cdef bint wait_some(engine_t *e, op_t *op, uint32_t generation, patience_t *p,
+                    bint helping) noexcept nogil:
+    """Wait until `op` is complete (True), or signals or, `helping`, others deserve a look."""
+    cdef uint32_t seen = e.epoch
     while not engine_test(e, op, generation, &p.epoch):
+        if helping and e.epoch != seen:
+            return False
         if pause(e, p):
             engine_hopeless(e, op, generation)
             return False
@@ -97,18 +101,43 @@ cdef bint wait_some(engine_t *e, op_t *op, uint32_t generation, patience_t *p) n
 cdef int wait(Engine engine, op_t *op, uint32_t generation) except -1:
     cdef engine_t *e = engine.c
     cdef patience_t p
-    cdef int i
+    cdef int _attempt
     cdef bint done
-    for i in range(POLLS_WITH_GIL if e.spin_ns else 1):
+    cdef bint helping
+    for _attempt in range(POLLS_WITH_GIL if e.spin_ns else 1):
         if engine_test(e, op, generation, &p.epoch):
             return 0
     patience_reset(&p)
     while True:
+        helping = len(engine.pending) != 0
+        if helping:
+            help_pending(engine, p.rounds == 0)
         with nogil:
-            done = wait_some(e, op, generation, &p)
+            done = wait_some(e, op, generation, &p, helping)
         if done:
             return 0
         look_around(engine)
+
+
+cdef int help_pending(Engine engine, bint fully) except -1:
+    """A message that waits for its sender's or receiver's next step must not wait for the user
+    to look at that very request: the user may be waiting here for what depends on it."""
+    cdef Py_ssize_t count = len(engine.pending)
+    if engine.helping or count == 0:
+        return 0
+    engine.unhelped += 1
+    if not fully and engine.unhelped < count >> 6:
+        return 0
+    engine.unhelped = 0
+    engine.helping = True
+    try:
+        for reference in list(engine.pending.values()):
+            waiting = reference()
+            if waiting is not None:
+                waiting.help()
+    finally:
+        engine.helping = False
+    return 0
 
 
 cdef int look_around(Engine engine) except -1:
@@ -125,6 +154,7 @@ cdef int wait_turn(Engine engine, patience_t *p) except -1:
         slept = pause(engine.c, p)
     if slept:
         look_around(engine)
+    help_pending(engine, slept)
     return 0
 
 

@@ -27,8 +27,7 @@ cdef extern from "ring.h" nogil:
     enum:
         SHM_SLOTS
         SHM_INLINE
-        SHM_BULK
-        SHM_PACKET_MAX
+        SHM_BULK_MIN
         SHM_JOBS
         SHM_CELLS
         SHM_CELL
@@ -78,14 +77,15 @@ cdef extern from "ring.h" nogil:
         shm_stage stage
         shm_job jobs[16]
         shm_slot slots[128]
-        uint8_t bulk[32768]
-        uint8_t cells[0]
+        uint8_t bulk[0]
     uint64_t shm_claim(uint64_t generation, uint64_t chunks, uint64_t next)
     uint32_t shm_claim_chunks(uint64_t claim)
     uint32_t shm_claim_next(uint64_t claim)
-    uint32_t shm_bytes(int staged)
+    uint32_t shm_bulk_size(uint32_t ranks)
+    uint32_t shm_packet_max(uint32_t bulk)
+    uint32_t shm_bytes(uint32_t bulk, int staged)
     uint32_t shm_bulk_need(uint32_t length)
-    uint32_t shm_bulk_place(uint32_t position, uint32_t length)
+    uint32_t shm_bulk_place(uint32_t bulk, uint32_t position, uint32_t length)
 
 cdef extern from "order.h" nogil:
     void publish32(uint32_t *where, uint32_t value)
@@ -147,6 +147,7 @@ cdef struct outbound_t:
     int pid
     uint32_t head       # slots published
     uint32_t freed      # slots freed, as last seen
+    uint32_t bulk       # size of the bulk area
     uint32_t bulk_head
     uint32_t bulk_freed
     uint8_t single_copy
@@ -167,6 +168,7 @@ cdef struct inbound_t:
     int fd
     int pid
     uint32_t tail       # slots freed
+    uint32_t bulk       # size of the bulk area
     uint32_t bulk_tail
     uint32_t polled     # returned by the last poll and not released
     uint32_t length[128]  # of the returned packets: never read twice
@@ -301,7 +303,7 @@ cdef inline int refresh_room(outbound_t *out) noexcept nogil:
     cdef uint64_t credit = observe64(&out.segment.credit)
     cdef uint32_t slots = <uint32_t> credit
     cdef uint32_t bulk = <uint32_t> (credit >> 32)
-    if out.head - slots > SHM_SLOTS or out.bulk_head - bulk > SHM_BULK:
+    if out.head - slots > SHM_SLOTS or out.bulk_head - bulk > out.bulk:
         return FABRIC_LOST
     out.freed = slots
     out.bulk_freed = bulk
@@ -313,7 +315,7 @@ cdef inline int have_room(outbound_t *out, uint32_t slots, uint32_t bulk_end) no
     cdef int turn
     for turn in range(2):
         if (out.head + slots - out.freed <= SHM_SLOTS
-                and bulk_end - out.bulk_freed <= SHM_BULK):
+                and bulk_end - out.bulk_freed <= out.bulk):
             return FABRIC_OK
         if turn == 0 and refresh_room(out) != FABRIC_OK:
             return FABRIC_LOST
@@ -336,8 +338,8 @@ cdef inline void put_packet(shm_t *self, outbound_t *out, const void *header,
         data = slot.data
         note32(&slot.word, SHM_KIND_INLINE << 24 | total)
     else:
-        out.bulk_head = shm_bulk_place(out.bulk_head, total)
-        data = &out.segment.bulk[out.bulk_head & (SHM_BULK - 1)]
+        out.bulk_head = shm_bulk_place(out.bulk, out.bulk_head, total)
+        data = &out.segment.bulk[out.bulk_head & (out.bulk - 1)]
         out.bulk_head += shm_bulk_need(total)
         note32(&slot.word, SHM_KIND_BULK << 24 | total)
         self.counters.bulk_packets += 1

@@ -17,7 +17,7 @@ from pyrdv.fabrics.contract cimport (
     EVENT_CLOSED, EVENT_LOST, EVENT_PACKET, FABRIC_AGAIN, FABRIC_INVALID, FABRIC_LOST, FABRIC_OK,
     HEADER_MAX, WR_FENCE, WR_READ, WR_SEND, WR_WRITE, completion, fabric_t, work_request)
 from pyrdv.fabrics.shm.channel cimport (
-    SHM_BULK, SHM_INLINE, SHM_KIND_BULK, SHM_KIND_INLINE, SHM_PACKET_MAX, SHM_SLOTS, fail_peer,
+    SHM_INLINE, SHM_KIND_BULK, SHM_KIND_INLINE, SHM_SLOTS, fail_peer,
     glance32, have_room, inbound_t, observe32, outbound_t, peer_t, put_packet, return_room,
     shm_bulk_need, shm_bulk_place, shm_slot, shm_t, wake_consumer, wake_producer)
 from pyrdv.fabrics.shm.transfer cimport (
@@ -38,10 +38,10 @@ cdef int post_chain(shm_t *self, uint32_t peer, const work_request *chain,
     for i in range(count):
         request = &chain[i]
         if request.opcode == WR_SEND:
-            if request.header_length > HEADER_MAX or request.length > SHM_PACKET_MAX:
+            if request.header_length > HEADER_MAX or request.length > self.base.packet_max:
                 return FABRIC_INVALID
             total = request.header_length + <uint32_t> request.length
-            if total > SHM_PACKET_MAX:
+            if total > self.base.packet_max:
                 return FABRIC_INVALID
             # Behind another waiting SEND it must wait as well, to keep the order.
             if nodes and (request.flags & WR_FENCE or wrote or waits):
@@ -52,7 +52,7 @@ cdef int post_chain(shm_t *self, uint32_t peer, const work_request *chain,
                 continue
             slots += 1
             if total > SHM_INLINE:
-                bulk = shm_bulk_place(bulk, total) + shm_bulk_need(total)
+                bulk = shm_bulk_place(out.bulk, bulk, total) + shm_bulk_need(total)
         elif request.opcode == WR_READ or request.opcode == WR_WRITE:
             if request.length > self.base.transfer_max:
                 return FABRIC_INVALID
@@ -60,7 +60,7 @@ cdef int post_chain(shm_t *self, uint32_t peer, const work_request *chain,
             nodes += 1
         else:
             return FABRIC_INVALID
-    if slots > SHM_SLOTS or bulk - out.bulk_head > SHM_BULK:
+    if slots > SHM_SLOTS or bulk - out.bulk_head > out.bulk:
         return FABRIC_INVALID
     if nodes > self.free_count:
         return FABRIC_AGAIN
@@ -105,14 +105,14 @@ cdef int shm_post(fabric_t *base, uint32_t peer, const work_request *chain,
         return FABRIC_AGAIN
     if count > 1 or chain.opcode != WR_SEND:
         return post_chain(self, peer, chain, count)
-    if chain.header_length > HEADER_MAX or chain.length > SHM_PACKET_MAX:
+    if chain.header_length > HEADER_MAX or chain.length > self.base.packet_max:
         return FABRIC_INVALID
     total = chain.header_length + <uint32_t> chain.length
-    if total > SHM_PACKET_MAX:
+    if total > self.base.packet_max:
         return FABRIC_INVALID
     bulk = out.bulk_head
     if total > SHM_INLINE:
-        bulk = shm_bulk_place(bulk, total) + shm_bulk_need(total)
+        bulk = shm_bulk_place(out.bulk, bulk, total) + shm_bulk_need(total)
     status = have_room(out, 1, bulk)
     if status != FABRIC_OK:
         return no_room(self, peer, status)
@@ -136,9 +136,9 @@ cdef int take_packets(shm_t *self, inbound_t *into, uint32_t rank, completion *o
         length = word & 0xffffff
         if word >> 24 == SHM_KIND_INLINE and length <= SHM_INLINE:
             out[count].data = slot.data
-        elif word >> 24 == SHM_KIND_BULK and SHM_INLINE < length <= SHM_PACKET_MAX:
-            bulk = shm_bulk_place(bulk, length)
-            out[count].data = &into.segment.bulk[bulk & (SHM_BULK - 1)]
+        elif word >> 24 == SHM_KIND_BULK and SHM_INLINE < length <= self.base.packet_max:
+            bulk = shm_bulk_place(into.bulk, bulk, length)
+            out[count].data = &into.segment.bulk[bulk & (into.bulk - 1)]
             bulk += shm_bulk_need(length)
         else:
             fail_peer(self, rank)
@@ -168,7 +168,7 @@ cdef void shm_release(fabric_t *base, uint32_t peer, int count) noexcept nogil:
             break
         length = into.length[into.tail & (SHM_SLOTS - 1)]
         if length > SHM_INLINE:
-            into.bulk_tail = shm_bulk_place(into.bulk_tail, length) + shm_bulk_need(length)
+            into.bulk_tail = shm_bulk_place(into.bulk, into.bulk_tail, length) + shm_bulk_need(length)
         into.tail += 1
         into.polled -= 1
         self.counters.received += 1

@@ -11,7 +11,8 @@ from libc.string cimport memcpy
 
 from pyrdv.fabrics.contract cimport CAP_LOCAL, CAP_SINGLE_COPY, HEADER_MAX, Fabric, fabric_ops
 from pyrdv.fabrics.shm.channel cimport (
-    NODES, SHM_MAGIC, SHM_PACKET_MAX, SHM_VERSION, inbound_t, node_t, peer_t)
+    NODES, SHM_MAGIC, SHM_VERSION, inbound_t, node_t, peer_t,
+    shm_bulk_size, shm_packet_max)
 from pyrdv.fabrics.shm.control cimport (
     control_close, control_open, shm_arm, shm_connect, shm_deregister, shm_disarm,
     shm_disconnect, shm_maintain, shm_register)
@@ -92,8 +93,8 @@ cdef class ShmFabric(Fabric):
         self.state.base.ops = &OPS
         self.state.base.rank = rank
         self.state.base.size = size
-        self.state.base.packet_max = SHM_PACKET_MAX
-        self.state.base.eager_max = SHM_PACKET_MAX - HEADER_MAX
+        self.state.base.packet_max = shm_packet_max(shm_bulk_size(size))
+        self.state.base.eager_max = self.state.base.packet_max - HEADER_MAX
         self.state.base.transfer_max = <uint64_t> 1 << TRANSFER_BITS
         self.state.base.capabilities = CAP_LOCAL | (CAP_SINGLE_COPY if self.state.mode else 0)
         digest = hashlib.sha256(b"pyrdv shm " + token).digest()

@@ -20,7 +20,8 @@ from libc.string cimport memcpy, memset
 from pyrdv.fabrics.contract cimport (
     FABRIC_AGAIN, FABRIC_FAILED, FABRIC_INVALID, FABRIC_LOST, FABRIC_OK)
 from pyrdv.fabrics.shm.channel cimport (
-    SHM_MAGIC, SHM_VERSION, TOKEN, inbound_t, outbound_t, shm_bytes, shm_segment, shm_t)
+    SHM_MAGIC, SHM_VERSION, TOKEN, inbound_t, outbound_t, shm_bulk_size, shm_bytes, shm_segment,
+    shm_t)
 
 
 cdef extern from "handover.h" nogil:
@@ -126,10 +127,10 @@ cdef bint may_copy(int pid, uint64_t probe_address, uint64_t probe) noexcept nog
             and found == probe)
 
 
-cdef shm_segment *make_segment(uint32_t own, uint32_t peer, bint staged,
+cdef shm_segment *make_segment(uint32_t own, uint32_t peer, uint32_t bulk, bint staged,
                                int *memory) noexcept nogil:
     # Mapped and ready to be handed over as *memory; NULL with errno.
-    cdef uint32_t size = shm_bytes(staged)
+    cdef uint32_t size = shm_bytes(bulk, staged)
     cdef shm_segment *segment
     cdef int failed, fd = memfd_create("pyrdv", MFD_CLOEXEC | MFD_ALLOW_SEALING)
     if fd < 0:
@@ -162,11 +163,11 @@ cdef shm_segment *make_segment(uint32_t own, uint32_t peer, bint staged,
     return segment
 
 
-cdef shm_segment *take_segment(int memory, const hello_t *hello) noexcept nogil:
+cdef shm_segment *take_segment(int memory, const hello_t *hello, uint32_t bulk) noexcept nogil:
     # G2: map what came with a hello, if it is what it must be.
     cdef stat facts
     cdef shm_segment *segment
-    cdef uint32_t size = shm_bytes(hello.staged)
+    cdef uint32_t size = shm_bytes(bulk, hello.staged)
     cdef int seals = fcntl(memory, F_GET_SEALS)
     if seals < 0 or not seals & F_SEAL_SHRINK or not seals & F_SEAL_GROW:
         return NULL
@@ -225,10 +226,12 @@ cdef outbound_t *open_outbound(shm_t *self, uint32_t rank, const address_t *addr
         return NULL
     single = self.mode != 0 and may_copy(who.pid, address.probe_address, address.probe)
     out = <outbound_t *> calloc(1, sizeof(outbound_t))
+    if out != NULL:
+        out.bulk = shm_bulk_size(self.base.size)
     if self.mode == 2 and not single:
         self.base.error = EPERM
     elif out != NULL:
-        out.segment = make_segment(self.base.rank, rank, not single, &memory)
+        out.segment = make_segment(self.base.rank, rank, out.bulk, not single, &memory)
         if out.segment == NULL:
             self.base.error = errno
     if out == NULL or out.segment == NULL:
@@ -283,6 +286,7 @@ cdef inbound_t *open_inbound(shm_t *self, int fd, uint32_t *rank, int *status) n
     cdef int memory = -1
     cdef inbound_t *into = NULL
     cdef shm_segment *segment
+    cdef uint32_t bulk = shm_bulk_size(self.base.size)
     cdef ssize_t length = handover_receive(fd, &hello, sizeof(hello), &memory)
     if length < 0 and (errno == EAGAIN or errno == EINTR):
         status[0] = FABRIC_AGAIN
@@ -290,16 +294,17 @@ cdef inbound_t *open_inbound(shm_t *self, int fd, uint32_t *rank, int *status) n
     status[0] = FABRIC_INVALID
     if (length == sizeof(hello) and memory >= 0 and credentials(fd, &who)
             and who.uid == self.uid and acceptable(self, &hello)):
-        segment = take_segment(memory, &hello)
+        segment = take_segment(memory, &hello, bulk)
         if segment != NULL:
             into = <inbound_t *> calloc(1, sizeof(inbound_t))
             if into == NULL:
-                munmap(segment, shm_bytes(hello.staged))
+                munmap(segment, shm_bytes(bulk, hello.staged))
     if memory >= 0:
         close(memory)
     if into == NULL:
         return NULL
     into.segment = segment
+    into.bulk = bulk
     into.fd = fd
     into.pid = who.pid
     into.staged = <uint8_t> hello.staged
@@ -312,11 +317,11 @@ cdef inbound_t *open_inbound(shm_t *self, int fd, uint32_t *rank, int *status) n
 
 cdef void free_outbound(outbound_t *out) noexcept nogil:
     if out != NULL:
-        munmap(out.segment, shm_bytes(not out.single_copy))
+        munmap(out.segment, shm_bytes(out.bulk, not out.single_copy))
         free(out)
 
 
 cdef void free_inbound(inbound_t *into) noexcept nogil:
     if into != NULL:
-        munmap(into.segment, shm_bytes(into.staged))
+        munmap(into.segment, shm_bytes(into.bulk, into.staged))
         free(into)

@@ -30,8 +30,8 @@ cdef inline uint32_t smaller(uint64_t a, uint32_t b) noexcept nogil:
     return <uint32_t> a if a < b else b
 
 
-cdef inline uint8_t *cell(shm_segment *segment, uint32_t index) noexcept nogil:
-    return &segment.cells[(index & (SHM_CELLS - 1)) * SHM_CELL]
+cdef inline uint8_t *cell(shm_segment *segment, uint32_t bulk, uint32_t index) noexcept nogil:
+    return &segment.bulk[bulk + (index & (SHM_CELLS - 1)) * SHM_CELL]
 
 
 cdef void stage_begin(shm_t *self, outbound_t *out, node_t *node) noexcept nogil:
@@ -75,11 +75,11 @@ cdef int stage_turn(shm_t *self, outbound_t *out, uint64_t *moved) noexcept nogi
         if reading:
             if out.cells == theirs:
                 break
-            memcpy(<uint8_t *> node.local + out.staged_at, cell(out.segment, out.cells), length)
+            memcpy(<uint8_t *> node.local + out.staged_at, cell(out.segment, out.bulk, out.cells), length)
         else:
             if out.cells - theirs == SHM_CELLS:
                 break
-            memcpy(cell(out.segment, out.cells), <uint8_t *> node.local + out.staged_at, length)
+            memcpy(cell(out.segment, out.bulk, out.cells), <uint8_t *> node.local + out.staged_at, length)
         out.staged_at += length
         out.cells += 1
         moved[0] += length
@@ -158,11 +158,11 @@ cdef int stage_serve(shm_t *self, inbound_t *into) noexcept nogil:
         if into.to_producer:
             if into.cells - theirs == SHM_CELLS:
                 break
-            memcpy(cell(into.segment, into.cells), <void *> into.address, length)
+            memcpy(cell(into.segment, into.bulk, into.cells), <void *> into.address, length)
         else:
             if into.cells == theirs:
                 break
-            memcpy(<void *> into.address, cell(into.segment, into.cells), length)
+            memcpy(<void *> into.address, cell(into.segment, into.bulk, into.cells), length)
         into.address += length
         into.remaining -= length
         into.cells += 1

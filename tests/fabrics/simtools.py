@@ -1,0 +1,40 @@
+"""What the tests of the simulated network share."""
+
+from pyrdv.fabrics.probe import FENCE, OK, PACKET, Probe
+from pyrdv.fabrics.sim.network import Network
+
+
+def pair(**parameters):
+    """A network of two ranks, connected, and a probe on each."""
+    network = Network(2, **parameters)
+    probes = [Probe(network.fabric(rank)) for rank in range(2)]
+    assert probes[0].connect(1) == OK
+    return network, *probes
+
+
+def run(network):
+    while network.run_next():
+        pass
+
+
+def packets(events):
+    return [event[2] for event in events if event[0] == PACKET]
+
+
+def kinds(network):
+    return [event.kind for event in network.pending()]
+
+
+def share(probe, size, access, fill=None):
+    buffer = bytearray(size)
+    if fill is not None:
+        buffer[:] = bytes((fill + i) % 251 for i in range(size))
+    region = probe.register(buffer, access)
+    assert region.length == size
+    return buffer, region
+
+
+def read_then_send(probe, local, address, key, length, ident):
+    """Post a READ and a fenced SEND of ``done`` to rank 1 as one chain."""
+    return probe.post(1, probe.read_request(local, 0, address, key, length, ident),
+                      probe.send_request(b"done", flags=FENCE))

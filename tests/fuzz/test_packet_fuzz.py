@@ -1,0 +1,160 @@
+"""Whatever packets a peer sends, it can only lose its own connection (R3, R5, R6, R8).
+
+``FUZZ_EXAMPLES`` sets how many examples each property gets (`make fuzz` gives many).
+"""
+
+import os
+import random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.fuzz.packets import (
+    CREDIT, DONE, EAGER, FINISH, MEMORY, REFUSED, RTS, SYNC, TAGS, UNITS, WILD_TAG, Rig, header)
+
+LONG = "FUZZ_EXAMPLES" in os.environ
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "60"))
+fuzz = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck),
+                **({"database": None} if LONG else {}))
+KINDS = ("sim", "shm", "shm-staged")
+
+U32, U64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
+# Numbers of operations that rank 0 may have now: few slots, young generations.
+guesses = st.builds(lambda old, slot: old << 32 | slot, st.integers(0, 4), st.integers(100, 130))
+sizes = st.sampled_from((0, 1, 63, 64, 65, 4000, 4096, 5000, 70_000, 200_000))
+packet_sizes = st.sampled_from((0, 1, 8, 63, 64, 65, 1000, 4000, 1 << 20))
+tags = st.sampled_from((*TAGS, WILD_TAG))
+contexts = st.sampled_from((0, 0, 0, 1, 3, 20, 2**32 - 4, 2**32 - 1))
+extremes = st.sampled_from((0, 1, 40, 4096, 2**31, 2**32 - 1, 2**63 - 1, 2**63, 2**64 - 1)) | U64
+memory = st.builds(MEMORY.pack, extremes, extremes)
+odd_fields = st.fixed_dictionaries(
+    {"kind": st.sampled_from((EAGER, EAGER, RTS, RTS, DONE, DONE, CREDIT, FINISH))
+     | st.integers(0, 255)},
+    optional={
+        "flags": st.sampled_from((SYNC, REFUSED, SYNC | REFUSED, 128)) | st.integers(0, 255),
+        "reserved": st.integers(0, 65535), "reserved2": U32, "context": contexts,
+        "tag": tags | st.sampled_from((-1, -2, -2**31, 2**31 - 1)), "length": extremes,
+        "cookie": guesses | extremes, "live": st.integers(0, 9), "stale": st.integers(0, 9),
+        "step": st.sampled_from((-1, 1, 2**31)),
+        "more": st.sampled_from((-1, 1, UNITS, UNITS + 1, 2**31 - 1, 2**31, -2**20))})
+# Headers without a fault, but with odd cookies, lengths and memory.
+plain_fields = st.one_of(
+    st.fixed_dictionaries({"kind": st.just(RTS), "tag": tags, "length": extremes | sizes,
+                           "context": contexts, "cookie": guesses | extremes}),
+    st.fixed_dictionaries({"kind": st.just(EAGER), "tag": tags, "flags": st.just(SYNC),
+                           "context": contexts, "cookie": guesses | extremes}),
+    st.fixed_dictionaries({"kind": st.just(DONE), "live": st.integers(0, 9),
+                           "flags": st.sampled_from((0, REFUSED))}),
+    st.fixed_dictionaries({"kind": st.just(DONE), "cookie": guesses}),
+    st.just({"kind": CREDIT}))
+
+
+def step(name, *values):
+    return st.tuples(st.just(name), *values)
+
+
+index = st.integers(0, 9)
+honest_steps = [
+    step("receive", st.sampled_from(TAGS), sizes), step("wild", sizes), step("object"),
+    step("send", sizes, st.integers(0, 1)), step("probe", tags), step("cancel", index),
+    step("honest", sizes), step("turn", st.integers(1, 5))]
+legal_steps = [
+    step("eager", tags, packet_sizes, st.sampled_from((0, SYNC))), step("rendezvous", tags, sizes),
+    step("answer", index, st.integers(0, 1)), step("answer", index, st.just(0))]
+odd_steps = [
+    step("raw", st.binary(max_size=120)),
+    step("raw", st.builds(lambda byte, size: bytes((byte,)) * size, st.integers(0, 255),
+                          st.integers(0, 5000))),
+    step("packet", odd_fields, st.just(b"") | memory | st.binary(max_size=90)),
+    step("packet", odd_fields, memory), step("packet", plain_fields, memory),
+    step("packet", plain_fields, st.just(b""))]
+legal_programs = st.lists(st.one_of(*honest_steps, *legal_steps), max_size=30)
+programs = st.lists(st.one_of(*honest_steps, *legal_steps, *odd_steps), max_size=40)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@fuzz
+@given(programs)
+def test_broken_peer(kind, program):
+    """R8: no crash; its operations end; nothing leaks; the honest rank's messages arrive."""
+    Rig(kind).run(program)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@fuzz
+@given(legal_programs, odd_fields, st.binary(max_size=60), legal_programs)
+def test_one_odd_packet(kind, before, fields, tail, after):
+    """R8: exactly the packets that docs/wire.md forbids break the connection."""
+    Rig(kind).run([*before, ("packet", fields, tail), *after])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@fuzz
+@given(legal_programs)
+def test_legal_packets_from_elsewhere(kind, program):
+    """R4, R6: a second implementation that keeps to docs/wire.md is understood."""
+    Rig(kind).run(program)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_length(kind):
+    """R8: packets of every length, of noise and with a legal beginning."""
+    most = Rig(kind).probe.packet_max
+    noise = random.Random(kind)
+    for size in [*range(0, 66), *range(66, most, 397), most - 1, most]:
+        Rig(kind).run([("receive", 0, 64), ("raw", noise.randbytes(size)), ("honest", 100)])
+        begun = header(EAGER, length=max(size - 40, 0)) + bytes(size)
+        Rig(kind).run([("receive", 0, 64), ("raw", begun[:size])])
+
+
+FORBIDDEN = {
+    "DONE with bytes behind": [("send", 70_000), ("packet", {"kind": DONE, "live": 0}, b"x")],
+    "DONE with a foreign flag": [("send", 70_000),
+                                 ("packet", {"kind": DONE, "live": 0, "flags": SYNC})],
+    "DONE of more than was sent": [
+        ("send", 70_000), ("packet", {"kind": DONE, "live": 0, "length": 70_001})],
+    "DONE twice": [("send", 70_000), ("answer", 0), ("turn", 5),
+                   ("packet", {"kind": DONE, "stale": -1})],
+    "DONE of a receive": [("receive", 0, 8), ("packet", {"kind": DONE, "cookie": 1 << 32 | 127})],
+    "RTS that wants an answer when matched": [
+        ("packet", {"kind": RTS, "flags": SYNC}, bytes(16))],
+    "RTS with bytes behind": [("packet", {"kind": RTS}, bytes(17))],
+    "CREDIT with bytes behind": [("packet", {"kind": CREDIT}, b"x")],
+    "CREDIT with flags": [("packet", {"kind": CREDIT, "flags": 1})],
+    "CREDIT never taken": [("packet", {"kind": CREDIT, "more": 1})],
+    "credit never taken, with data": [("packet", {"kind": EAGER, "more": 1}, b"data")],
+    "reserved": [("packet", {"kind": CREDIT, "reserved": 1})],
+    "reserved at the end": [("packet", {"kind": CREDIT, "reserved2": 1})],
+    "FINISH with flags": [("packet", {"kind": FINISH, "flags": 1})],
+    "EAGER after FINISH": [("packet", {"kind": FINISH}), ("packet", {"kind": EAGER}, b"data")],
+    "RTS after FINISH": [("packet", {"kind": FINISH}), ("rendezvous", 0, 5000)],
+    "more eager data than there is credit for": [("packet", {"kind": EAGER}, bytes(4000))] * 20,
+    "more eager messages than there is credit for": [("packet", {"kind": EAGER})] * (UNITS // 6 + 1),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", FORBIDDEN)
+def test_forbidden(kind, name):
+    """R8, docs/wire.md section 7: each breaks the connection; nothing of it is delivered."""
+    rig = Rig(kind)
+    rig.run([*FORBIDDEN[name], ("turn", 10)])
+    assert rig.engine.counters()["protocol_errors"] == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("address, key", [(0, 0), (4096, 1), (2**64 - 4096, 2**64 - 1)])
+def test_memory_that_is_not_there(kind, address, key):
+    """R5, R8: the receive ends with an error, the sender is told REFUSED, and all goes on."""
+    rig = Rig(kind)
+    seen = []
+    arrived = rig.arrived
+    rig.arrived = lambda packet: (seen.append(packet), arrived(packet))
+    rig.run([("receive", 0, 100_000), ("receive", 1, 10),
+             ("packet", {"kind": RTS, "length": 90_000, "cookie": 5}, MEMORY.pack(address, key)),
+             ("turn", 20), ("eager", 1, 10), ("turn", 20)])
+    refused = header(DONE, flags=REFUSED, cookie=5)
+    assert [one for one in seen if one[:2] == refused[:2] and one[16:32] == refused[16:32]]
+    assert rig.engine.counters()["protocol_errors"] == 0
+    assert "could not be read" in str(rig.receives[0].error)

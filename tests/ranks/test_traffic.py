@@ -1,0 +1,14 @@
+"""Traffic on 1 to 8 ranks, which are more than the cores (field cases F02, F06)."""
+
+from pathlib import Path
+
+import pytest
+from tests.support.jobs import case_names
+
+PROGRAM = Path(__file__).parent / "programs" / "traffic.py"
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("case", case_names(PROGRAM))
+def test_traffic(programs, case, ranks):
+    programs.check(PROGRAM, case, ranks)

@@ -1,0 +1,80 @@
+#!/bin/sh
+# Run the tests that drive the engine and the fabrics against a build with
+# AddressSanitizer and UndefinedBehaviorSanitizer.
+#
+#   tests/sanitize/run.sh PYTHON LIB [pytest arguments]
+#
+# LIB is a folder that holds the instrumented package (`make sanitize` makes
+# build/sanitize/lib).  Given arguments take the place of the list of tests.
+# Whatever a sanitizer reports, in pytest's process or in a child's, ends the run
+# with a status that is not 0; that this works is tried first, on planted faults.
+set -eu
+
+if [ $# -lt 2 ]; then
+    sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+fi
+python=$1
+lib=$(cd "$2" && pwd)
+shift 2
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+cc=${CC:-cc}
+
+# The interpreter is not instrumented, so the run-time library must be loaded before it.
+asan=$($cc -print-file-name=libasan.so)
+ubsan=$($cc -print-file-name=libubsan.so)
+for one in "$asan" "$ubsan"; do
+    if [ ! -e "$one" ]; then
+        echo "run.sh: $cc has no $one: install the compiler's sanitizer libraries" >&2
+        exit 1
+    fi
+done
+
+# Before the editable install, which is only a path further back.
+export PYTHONPATH="$lib${PYTHONPATH:+:$PYTHONPATH}"
+export PYTHONDONTWRITEBYTECODE=1
+# Python's own allocator takes its memory in large pieces, inside of which an
+# overrun is invisible; with malloc every object has its red zones.
+export PYTHONMALLOC=malloc
+# detect_leaks=0: the interpreter frees little at exit, so its leaks would hide
+# ours; the tests compare the engine's own counters instead.
+# allocator_may_return_null: who asks for too much memory is to get MemoryError.
+# log_path: the output of a child may be thrown away; a file stays.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export ASAN_OPTIONS="detect_leaks=0:halt_on_error=1:exitcode=99:allocator_may_return_null=1:\
+detect_stack_use_after_return=1:log_path=$work/report${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
+export UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1:exitcode=99:\
+log_path=$work/report${UBSAN_OPTIONS:+:$UBSAN_OPTIONS}"
+
+instrumented() {
+    LD_PRELOAD="$asan $ubsan" "$@"
+}
+
+cd "$root"
+instrumented "$python" "$here/selftest.py" "$lib" "$work" "$cc"
+
+# The tests that live on the compiled part.  Nothing in them is left out.  The
+# launcher and the tools are Python, and start interpreters by the dozen.
+if [ $# -eq 0 ]; then
+    set -- tests/conformance tests/fabrics tests/api tests/fuzz/test_packet_fuzz.py
+fi
+# Every fuzzed program runs about five times slower: fewer of them.
+export FUZZ_EXAMPLES="${FUZZ_EXAMPLES:-25}"
+# no:faulthandler leaves SIGSEGV to the sanitizer.  capture=sys leaves it descriptor 2:
+# what pytest keeps of that until the test ends would end with the process, and the
+# UBSan library of gcc, beside that of ASan, writes there whatever log_path says.
+status=0
+instrumented "$python" -m pytest -q -p no:faulthandler -p no:cacheprovider --capture=sys "$@" \
+    || status=$?
+for one in "$work"/report*; do
+    if [ -e "$one" ]; then
+        cat "$one"
+        status=99
+    fi
+done
+if [ "$status" -ne 0 ]; then
+    echo "run.sh: a sanitizer reported, or a test failed: status $status" >&2
+fi
+exit "$status"
