@@ -126,7 +126,8 @@ KNOBS = (
          "Largest message sent eagerly, with its announcement; 0 leaves it to the fabric.",
          low=0, high=1 << 30),
     Knob("unexpected_max", "size", 64 << 20,
-         "Unexpected eager data a process holds before senders are made to wait.",
+         "Unexpected eager data a process is ready to hold, shared by its peers (64K each at "
+         "least); past that, senders announce their messages without data.",
          low=0, high=1 << 40),
     Knob("spin", "int", -1,
          "Time a waiter polls before it sleeps; -1 is automatic (short when cores are scarce).",
@@ -137,9 +138,6 @@ KNOBS = (
          choices=("auto", "on", "off")),
     Knob("timeout_start", "seconds", 60.0,
          "How long a rank waits at start for the launcher and the other ranks.",
-         low=0.1, high=86400.0),
-    Knob("peer_timeout", "seconds", 5.0,
-         "How long after the loss of a peer its operations may take to fail.",
          low=0.1, high=86400.0),
 )
 

@@ -54,6 +54,7 @@ class World:
         self.comm_self = Intracomm.alone(self.engine)
         self._notice()
         self.pid = os.getpid()
+        os.register_at_fork(after_in_child=self.engine.forked)
         self.finalized = False
 
     def _open_shm(self):

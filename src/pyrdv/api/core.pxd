@@ -30,6 +30,7 @@ cdef class CommBase:
     cdef object __weakref__
     # Checks for arguments of calls; they raise and name the value.
     cdef int ready(self) except -1
+    cdef int check_process(self) except -1
     cdef int check_dest(self, long long rank) except -1
     cdef int check_source(self, long long rank) except -1
     cdef int check_tag(self, long long tag) except -1

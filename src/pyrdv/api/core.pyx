@@ -54,6 +54,9 @@ cdef class CommBase:
                                     "use it before Free() or make a new one with Dup()")
         if self.engine.closed:
             raise FinalizedError("messages after Finalize(): this process's world has ended")
+        return self.check_process()
+
+    cdef int check_process(self) except -1:
         if not own_process(self.engine):
             raise ForkedError(
                 f"process {getpid()} was forked from rank {self.engine.rank} (process "

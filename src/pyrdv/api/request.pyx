@@ -88,6 +88,7 @@ cdef class Request:
         cdef uint32_t epoch
         if self.op == NULL:
             return True
+        self.comm.check_process()
         if not engine_test(self.comm.engine.c, self.op, self.generation, &epoch):
             help_pending(self.comm.engine, False)
             return False
@@ -97,6 +98,7 @@ cdef class Request:
     cdef int block(self) except -1:
         cdef op_t *op = self.op
         if op != NULL:
+            self.comm.check_process()
             wait(self.comm.engine, op, self.generation)
             self.settle()
         return 0

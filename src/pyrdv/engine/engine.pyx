@@ -315,6 +315,13 @@ cdef class Engine:
         self.orphans[:] = [orphan for orphan in self.orphans if not orphan.settle()]
         return self.orphans
 
+    def forked(self):
+        """In a forked child: let go of the fabrics, whose connections are the parent's."""
+        # Another thread of the parent may have held the lock at the fork; nothing here needs it.
+        self.c.fabric_count = 0
+        for fabric in self.fabrics:
+            fabric.close()
+
     def close(self):
         """Close the fabrics.  Operations still under way are abandoned."""
         if not self.closed:
