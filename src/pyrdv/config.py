@@ -127,7 +127,8 @@ KNOBS = (
          low=0, high=1 << 30),
     Knob("unexpected_max", "size", 64 << 20,
          "Unexpected eager data a process is ready to hold, shared by its peers (64K each at "
-         "least); past that, senders announce their messages without data.",
+         "least); past that, senders announce their messages without data.  The same on all "
+         "ranks.",
          low=0, high=1 << 40),
     Knob("spin", "int", -1,
          "Time a waiter polls before it sleeps; -1 is automatic (short when cores are scarce).",

@@ -16,8 +16,12 @@ from pyrdv.engine.state cimport (
     ANY_PEER, MESSAGE_EAGER, MESSAGE_RTS, OP_CANCELLED, OP_COMPLETE, OP_MATCH, OP_NO_MEMORY,
     OP_PEER_LOST, OP_POSTED, OP_QUEUED, OP_RECV, OP_SEND, OP_SYNC, OP_WAITING, PEER_CLOSED, PEER_LOST,
     PEER_SELF, PEER_UP, engine_t, message_t, op_t, peer_t)
-from pyrdv.engine.step cimport announce, maintain, turn
+from pyrdv.engine.step cimport announce, maintain, step, turn
 from pyrdv.fabrics.contract cimport ACCESS_REMOTE_READ, FABRIC_AGAIN, FABRIC_OK
+
+
+cdef enum:
+    LARGE = 1 << 16             # receives above it make an initial step
 
 
 cdef void wake_sleepers(engine_t *e, uint32_t epoch) noexcept nogil:
@@ -119,6 +123,9 @@ cdef int engine_recv(engine_t *e, int kind, uint32_t peer, uint32_t context, int
     epoch = e.epoch
     e.in_call = 1
     result = recv_locked(e, kind, peer, context, tag, room, length, out)
+    if result == 0 and length > LARGE and out[0].state == OP_POSTED:
+        # The announcement may be here already: then the data moves from now on.
+        step(e)
     e.in_call = 0
     wake_sleepers(e, epoch)
     engine_unlock(&e.lock)

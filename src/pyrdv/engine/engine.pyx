@@ -16,7 +16,7 @@ from pyrdv.engine.state cimport (
     FABRICS_MAX, OP_COMPLETE, OP_POSTED, OP_QUEUED, OP_READING, OP_READY, OP_SEND, OP_WAITING,
     OPS_PER_SLAB, PEER_NEW, PEER_SELF, PEER_UP, UNIT, engine_t, op_t, peer_t)
 from pyrdv.engine.step cimport maintain, turn
-from pyrdv.fabrics.contract cimport EVENT_CLOSED, EVENT_LOST, FABRIC_AGAIN, Fabric
+from pyrdv.fabrics.contract cimport CAP_POLLED, EVENT_CLOSED, EVENT_LOST, FABRIC_AGAIN, Fabric
 
 from weakref import WeakKeyDictionary
 
@@ -58,6 +58,7 @@ cdef int add_fabrics(engine_t *e, fabrics, routes) except -1:
                 f"a fabric for rank {fabric.rank} of {fabric.size} cannot serve "
                 f"rank {e.rank} of {e.size}")
         e.fabrics[e.fabric_count] = fabric.handle
+        e.polled |= (fabric.handle.capabilities & CAP_POLLED) != 0
         e.fabric_count += 1
     for i in range(<int> e.size):
         e.peers[i].rank = i
@@ -256,6 +257,17 @@ cdef class Engine:
         for i in range(self.c.op_slab_count * OPS_PER_SLAB):
             op = &self.c.op_slabs[i // OPS_PER_SLAB][i % OPS_PER_SLAB]
             if op.state == OP_WAITING:
+                found.append((op.peer, op.tag, op.length))
+        return found
+
+    def never_received(self):
+        """Sends that ended because their peer did, and nobody asked: (peer, tag, bytes)."""
+        cdef op_t *op
+        cdef uint32_t i
+        found = []
+        for i in range(self.c.op_slab_count * OPS_PER_SLAB):
+            op = &self.c.op_slabs[i // OPS_PER_SLAB][i % OPS_PER_SLAB]
+            if op.state == OP_COMPLETE and op.kind == OP_SEND and op.error == OP_PEER_LOST:
                 found.append((op.peer, op.tag, op.length))
         return found
 

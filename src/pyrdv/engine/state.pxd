@@ -167,6 +167,7 @@ cdef struct engine_t:
     uint64_t eager_max          # payload; 0: the fabric's
     fabric_t *fabrics[FABRICS_MAX]
     int fabric_count
+    uint8_t polled              # some fabric's READs advance only by polls
     peer_t *peers
     peer_t *active              # peers with something to post
     uint8_t call_needed         # work that only a call may do
@@ -182,6 +183,7 @@ cdef struct engine_t:
     op_t *op_free
     uint32_t ops_in_use
     uint32_t regions_in_use
+    uint32_t reading            # READs under way
     message_t *message_free
     uint32_t message_free_count
     uint32_t messages_in_use

@@ -44,6 +44,7 @@ if sizeof(header_t) != WIRE_HEADER or sizeof(rts_t) != WIRE_RTS:
 cdef enum:
     IDLE_MASK = 1023            # turns without an event between two looks for connections
     BUSY_MASK = 255             # the same for turns with events
+    TURN_READS = 32             # further steps of one turn while READs need polls
 
 
 cdef int announce(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
@@ -285,12 +286,17 @@ cdef int maintain(engine_t *e) noexcept nogil:
 
 cdef int turn(engine_t *e) noexcept nogil:
     cdef int happened
+    cdef int more = 0
     e.in_call = 1
     if e.starved or e.message_free_count < MESSAGES_LOW:
         pools_reserve(e)
     if e.unexpected.entries > e.unexpected.mask:
         unexpected_reserve(e)
     happened = step(e)
+    while e.reading and e.polled and more < TURN_READS:
+        # A call that comes rarely must not move one chunk each time.
+        happened += step(e)
+        more += 1
     if e.call_needed:
         happened += call_work(e)
     if happened:

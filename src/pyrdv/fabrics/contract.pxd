@@ -72,6 +72,7 @@ cdef enum event_kind:
 cdef enum capability:
     CAP_SINGLE_COPY = 1     # READ/WRITE move data without the peer's CPU
     CAP_LOCAL = 2           # the peer runs on this host
+    CAP_POLLED = 4          # READ/WRITE advance only while an end polls
 
 cdef struct work_request:
     uint8_t opcode

@@ -148,6 +148,7 @@ cdef int get_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
         op.moved += piece
         op.state = OP_READING
         e.counters.reads += 1
+        e.reading += 1
     elif status != FABRIC_AGAIN:
         op_complete(e, op, OP_PEER_LOST)
     return status
@@ -158,6 +159,7 @@ cdef void get_ended(engine_t *e, const completion *c) noexcept nogil:
     cdef peer_t *p
     if op == NULL or op.kind != OP_RECV or op.state != OP_READING:
         return
+    e.reading -= 1
     p = &e.peers[op.source]
     if c.status == FABRIC_OK:
         if op.moved < wanted(op):
