@@ -14,8 +14,11 @@ rank = comm.Get_rank()
 
 
 async def exchange():
+    if rank > 1:
+        return
     if rank == 0:
         await comm.Isend(np.arange(1000.0), dest=1)
+        print(await comm.irecv(source=1))
         return
     inn = np.empty(1000)
     receive = comm.Irecv(inn, source=0)
@@ -26,6 +29,7 @@ async def exchange():
             await comm.irecv(source=0, tag=9)
     except TimeoutError:
         print("nobody sent tag 9: the receive was withdrawn")
+    await comm.isend("rank 1 is done", dest=0)
 
 
 asyncio.run(exchange())

@@ -308,8 +308,9 @@ def _truncated(message_bytes, buffer_bytes, source, tag):
 
 def _peer_lost(peer, reason=""):
     because = f" ({reason})" if reason else ""
+    who = f"rank {peer}" if peer >= 0 else "every possible source"
     return PeerLostError(
-        f"rank {peer} is gone{because}: the operation cannot complete; operations with other "
+        f"{who} is gone{because}: the operation cannot complete; operations with other "
         "ranks go on",
         peer=peer, reason=reason,
     )

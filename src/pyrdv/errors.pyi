@@ -63,7 +63,7 @@ class TruncationError(Error):
     tag: int
 
 class PeerLostError(Error):
-    peer: int | str
+    peer: int
     reason: str
 
 class CancelledError(Error): ...

@@ -6,7 +6,9 @@ The only file that names concrete fabrics and progress modes.
 import atexit
 import os
 import sys
+import threading
 
+import pyrdv.api.interpreter  # noqa: F401 (first: it refuses subinterpreters)
 from pyrdv import config
 from pyrdv.collectives.intracomm import Intracomm
 from pyrdv.engine.engine import Engine
@@ -93,7 +95,7 @@ class World:
         wait_until(engine, engine.finish)
         never = []
         wait_until(engine, lambda: self._all_received(never))
-        for peer, tag, nbytes in never:
+        for peer, tag, nbytes in never + engine.never_received():
             print(f"pyrdv: rank {engine.rank}: a send of {nbytes} bytes with tag {tag} to rank "
                   f"{peer} was never received", file=sys.stderr)
         self._close(0)
@@ -118,12 +120,12 @@ class World:
         self.client.leave(status)
         self.client.close()
 
-    def abort(self, code):
+    def abort(self, code, reason=""):
         """End the whole job with exit status `code`."""
         sys.stdout.flush()
         sys.stderr.flush()
         try:
-            self.client.abort(code, f"rank {self.launch.rank} called Abort({code})")
+            self.client.abort(code, reason or f"rank {self.launch.rank} called Abort({code})")
         finally:
             os._exit(code & 0xFF or 1)
 
@@ -137,7 +139,28 @@ def init():
     if _world is None:
         _world = World()
         atexit.register(_at_exit)
+        if _world.launch.size > 1:
+            sys.excepthook = _reporting(sys.excepthook)
     return _world
+
+
+def _reporting(before):
+    """An excepthook that ends the job if a thread would keep this rank from ending.
+
+    The interpreter waits for threads before it runs exit handlers, and a thread that waits for
+    a message may wait for a rank that in turn waits for this one (field case L02).
+    """
+    def hook(kind, value, trace):
+        before(kind, value, trace)
+        if _world.finalized or os.getpid() != _world.pid or hasattr(sys, "ps1"):
+            return
+        others = [thread for thread in threading.enumerate()
+                  if not thread.daemon and thread is not threading.current_thread()]
+        if others:
+            _world.abort(1, f"the main thread of rank {_world.launch.rank} ended with "
+                         f"{kind.__name__} while {len(others)} other threads went on")
+
+    return hook
 
 
 def _at_exit():

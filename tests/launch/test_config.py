@@ -38,7 +38,7 @@ def test_bad_sizes_name_variable_value_and_what_is_allowed(text):
 @pytest.mark.parametrize(
     ("name", "text"),
     [("PYRDV_SPIN", "-2"), ("PYRDV_SPIN", "1.5"), ("PYRDV_TIMEOUT_START", "nan"),
-     ("PYRDV_TIMEOUT_START", "0"), ("PYRDV_PEER_TIMEOUT", "soon"), ("PYRDV_SINGLE_COPY", "maybe")])
+     ("PYRDV_TIMEOUT_START", "0"), ("PYRDV_TIMEOUT_START", "soon"), ("PYRDV_SINGLE_COPY", "maybe")])
 def test_other_bad_values(name, text):
     with pytest.raises(ConfigError, match=name):
         config.load({name: text})

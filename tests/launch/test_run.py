@@ -361,10 +361,10 @@ def test_help_and_version():
 
 
 def test_config_lists_values_and_where_they_come_from():
-    status, out, err = cli("config", PYRDV_EAGER_MAX="64K", PYRDV_PEER_TIMEOUT="2")
+    status, out, err = cli("config", PYRDV_EAGER_MAX="64K", PYRDV_TIMEOUT_START="2")
     assert (status, err) == (0, "")
     assert "PYRDV_EAGER_MAX=64K  (environment)" in out
-    assert "PYRDV_PEER_TIMEOUT=2 s  (environment)" in out
+    assert "PYRDV_TIMEOUT_START=2 s  (environment)" in out
     assert "PYRDV_UNEXPECTED_MAX=64M  (default)" in out
     status, _, err = cli("config", PYRDV_SPIN="x")
     assert status == 1 and "PYRDV_SPIN" in err

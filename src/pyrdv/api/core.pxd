@@ -37,7 +37,6 @@ cdef class CommBase:
     cdef int check_match_tag(self, long long tag) except -1
     # The exception for an operation that ended with op_error `error`.
     cdef object failure(self, int error, int peer, int tag, uint64_t total, uint64_t room)
-    cdef str who(self, int peer)
     cdef str why(self, int peer)
     cdef inline int from_world(self, uint32_t world) noexcept nogil:
         return self.members.from_world(world)

@@ -96,7 +96,7 @@ cdef class CommBase:
         if error == OP_TRUNCATED:
             return from_status(error, message_bytes=total, buffer_bytes=room, source=peer, tag=tag)
         if error == OP_PEER_LOST:
-            return from_status(error, peer=self.who(peer), reason=self.why(peer))
+            return from_status(error, peer=peer, reason=self.why(peer))
         if error == 3:
             return from_status(error, source=peer, tag=tag)
         if error == 4:
@@ -104,9 +104,6 @@ cdef class CommBase:
         return from_status(
             error, what=f"message of {total} bytes, tag {tag}, with rank {peer}: its memory "
             "could not be read; was the sender's buffer unmapped?")
-
-    cdef str who(self, int peer):
-        return "of any source" if peer < 0 else str(peer)
 
     cdef str why(self, int peer):
         if peer < 0:

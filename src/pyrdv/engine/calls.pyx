@@ -14,8 +14,8 @@ from pyrdv.engine.protocols.rendezvous_get cimport get_deliver
 from pyrdv.engine.protocols.select cimport PROTOCOL_EAGER, choose, eager_limit
 from pyrdv.engine.state cimport (
     ANY_PEER, MESSAGE_EAGER, MESSAGE_RTS, OP_CANCELLED, OP_COMPLETE, OP_MATCH, OP_NO_MEMORY,
-    OP_PEER_LOST, OP_POSTED, OP_QUEUED, OP_RECV, OP_SEND, OP_SYNC, OP_WAITING, PEER_CLOSED, PEER_LOST,
-    PEER_SELF, PEER_UP, engine_t, message_t, op_t, peer_t)
+    OP_PEER_LOST, OP_POSTED, OP_QUEUED, OP_RECV, OP_SEND, OP_SYNC, OP_WAITING, PEER_CLOSED,
+    PEER_LOST, PEER_SELF, PEER_UP, engine_t, message_t, op_t, peer_t)
 from pyrdv.engine.step cimport announce, maintain, step, turn
 from pyrdv.fabrics.contract cimport ACCESS_REMOTE_READ, FABRIC_AGAIN, FABRIC_OK
 

@@ -1,7 +1,7 @@
 # cython: language_level=3
 """An engine is an object (R2): messages of one rank over one or more fabrics."""
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
-from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 from posix.unistd cimport close, getpid
 
@@ -13,8 +13,8 @@ from pyrdv.engine.op cimport pools_free, pools_reserve
 from pyrdv.engine.peer cimport peer_connect
 from pyrdv.engine.protocols.finish cimport finish_post
 from pyrdv.engine.state cimport (
-    FABRICS_MAX, OP_COMPLETE, OP_POSTED, OP_QUEUED, OP_READING, OP_READY, OP_SEND, OP_WAITING,
-    OPS_PER_SLAB, PEER_NEW, PEER_SELF, PEER_UP, UNIT, engine_t, op_t, peer_t)
+    FABRICS_MAX, OP_COMPLETE, OP_PEER_LOST, OP_POSTED, OP_QUEUED, OP_READING, OP_READY, OP_SEND,
+    OP_WAITING, OPS_PER_SLAB, PEER_SELF, PEER_UP, UNIT, engine_t, op_t, peer_t)
 from pyrdv.engine.step cimport maintain, turn
 from pyrdv.fabrics.contract cimport CAP_POLLED, EVENT_CLOSED, EVENT_LOST, FABRIC_AGAIN, Fabric
 
@@ -121,7 +121,6 @@ cdef class Engine:
                   uint64_t unexpected_max=64 << 20, uint64_t spin_ns=20000,
                   routes=None):
         cdef engine_t *e
-        cdef int i
         if not 0 <= rank < size:
             raise ValueError(f"rank {rank} is not in 0..{size - 1}")
         self.fabrics = tuple(fabrics)

@@ -12,7 +12,7 @@ S3  (R8) A packet is copied out of fabric memory before it is checked, and
     checked before it is used.  A violation breaks that peer and nobody else.
 S4  (R4) Announcements of a peer carry consecutive sequence numbers.
 """
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport uint32_t
 from libc.string cimport memcpy
 
 from pyrdv.engine.matching cimport unexpected_reserve

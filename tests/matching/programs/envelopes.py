@@ -5,10 +5,10 @@ import threading
 import time
 
 import numpy as np
-from tests.support.cases import raises, resident, run
 
 from pyrdv import MPI
 from pyrdv.errors import RankError, TagError, TruncationError
+from tests.support.cases import raises, resident, run
 
 ANY = (MPI.ANY_SOURCE, MPI.ANY_TAG)
 

@@ -6,10 +6,10 @@ import threading
 import time
 
 import numpy as np
-from tests.support.cases import cpu_seconds, raises, run
 
 from pyrdv import MPI
 from pyrdv.errors import TruncationError
+from tests.support.cases import cpu_seconds, raises, run
 
 
 def case_threads_share_a_request(comm):

@@ -7,9 +7,9 @@ import threading
 import time
 
 import numpy as np
-from tests.support.cases import cpu_seconds, resident, run
 
 from pyrdv import MPI
+from tests.support.cases import cpu_seconds, resident, run
 
 MIB = 1 << 20
 

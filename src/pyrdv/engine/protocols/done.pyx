@@ -5,7 +5,6 @@ Sent once per rendezvous and per synchronous eager message.  DONE is what
 completes the send, so it leaves only after the data was read, or, for a
 synchronous eager message, after the receive was matched and has its data.
 """
-from libc.stdint cimport uint8_t
 from libc.string cimport memset
 
 from pyrdv.engine.op cimport op_complete, op_fit, op_lookup

@@ -21,7 +21,7 @@ from pyrdv.engine.op cimport (
 from pyrdv.engine.peer cimport credits_told, header_fill, ready_append
 from pyrdv.engine.protocols.done cimport done_fill, done_start
 from pyrdv.engine.state cimport (
-    MESSAGE_RTS, OP_NO_MEMORY, OP_PEER_LOST, OP_READING, OP_RECV, OP_REFUSED, OP_REGISTERED,
+    MESSAGE_RTS, OP_PEER_LOST, OP_READING, OP_RECV, OP_REFUSED, OP_REGISTERED,
     OP_WAITING, PEER_NEW, PEER_UP, engine_t, message_t, op_t, peer_t)
 from pyrdv.engine.wire cimport PACKET_RTS, WIRE_HEADER, WIRE_RTS, header_t, rts_t
 from pyrdv.fabrics.contract cimport (

@@ -168,7 +168,8 @@ cdef void shm_release(fabric_t *base, uint32_t peer, int count) noexcept nogil:
             break
         length = into.length[into.tail & (SHM_SLOTS - 1)]
         if length > SHM_INLINE:
-            into.bulk_tail = shm_bulk_place(into.bulk, into.bulk_tail, length) + shm_bulk_need(length)
+            into.bulk_tail = (shm_bulk_place(into.bulk, into.bulk_tail, length)
+                              + shm_bulk_need(length))
         into.tail += 1
         into.polled -= 1
         self.counters.received += 1

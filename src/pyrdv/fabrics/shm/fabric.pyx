@@ -9,7 +9,8 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
-from pyrdv.fabrics.contract cimport CAP_LOCAL, CAP_POLLED, CAP_SINGLE_COPY, HEADER_MAX, Fabric, fabric_ops
+from pyrdv.fabrics.contract cimport (
+    CAP_LOCAL, CAP_POLLED, CAP_SINGLE_COPY, HEADER_MAX, Fabric, fabric_ops)
 from pyrdv.fabrics.shm.channel cimport (
     NODES, SHM_MAGIC, SHM_VERSION, inbound_t, node_t, peer_t,
     shm_bulk_size, shm_packet_max)
@@ -96,7 +97,8 @@ cdef class ShmFabric(Fabric):
         self.state.base.packet_max = shm_packet_max(shm_bulk_size(size))
         self.state.base.eager_max = self.state.base.packet_max - HEADER_MAX
         self.state.base.transfer_max = <uint64_t> 1 << TRANSFER_BITS
-        self.state.base.capabilities = CAP_LOCAL | CAP_POLLED | (CAP_SINGLE_COPY if self.state.mode else 0)
+        self.state.base.capabilities = (
+            CAP_LOCAL | CAP_POLLED | (CAP_SINGLE_COPY if self.state.mode else 0))
         digest = hashlib.sha256(b"pyrdv shm " + token).digest()
         memcpy(self.state.token, <const uint8_t *> digest, 32)
         self.state.probe = int.from_bytes(os.urandom(8), "little") | 1

@@ -75,11 +75,13 @@ cdef int stage_turn(shm_t *self, outbound_t *out, uint64_t *moved) noexcept nogi
         if reading:
             if out.cells == theirs:
                 break
-            memcpy(<uint8_t *> node.local + out.staged_at, cell(out.segment, out.bulk, out.cells), length)
+            memcpy(<uint8_t *> node.local + out.staged_at,
+                   cell(out.segment, out.bulk, out.cells), length)
         else:
             if out.cells - theirs == SHM_CELLS:
                 break
-            memcpy(cell(out.segment, out.bulk, out.cells), <uint8_t *> node.local + out.staged_at, length)
+            memcpy(cell(out.segment, out.bulk, out.cells),
+                   <uint8_t *> node.local + out.staged_at, length)
         out.staged_at += length
         out.cells += 1
         moved[0] += length

@@ -1,0 +1,3 @@
+"""Refuses to be imported in a subinterpreter, before NumPy is."""
+
+def is_main() -> bool: ...
