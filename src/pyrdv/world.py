@@ -12,7 +12,7 @@ import pyrdv.api.interpreter  # noqa: F401 (first: it refuses subinterpreters)
 from pyrdv import config
 from pyrdv.collectives.intracomm import Intracomm
 from pyrdv.engine.engine import Engine
-from pyrdv.errors import LaunchError
+from pyrdv.errors import ConfigError, LaunchError
 from pyrdv.launch import bootstrap, env
 from pyrdv.progress.polling import wait_until
 
@@ -64,7 +64,18 @@ class World:
 
         fabric = ShmFabric(self.launch.rank, self.launch.size, self.launch.secret,
                            self.config.single_copy)
-        fabric.set_peers(self.client.exchange(fabric.address, self.config.timeout_start))
+        allowance = self.config.unexpected_max
+        answers = self.client.exchange(allowance.to_bytes(8, "little") + fabric.address,
+                                       self.config.timeout_start)
+        # Each end counts the other's eager credits, so both must reckon with one number.
+        for rank, answer in enumerate(answers):
+            other = int.from_bytes(answer[:8], "little")
+            if other != allowance:
+                fabric.close()
+                raise ConfigError(
+                    f"PYRDV_UNEXPECTED_MAX is {allowance} on rank {self.launch.rank} and {other} "
+                    f"on rank {rank}; set it to one value for the whole job")
+        fabric.set_peers([answer[8:] for answer in answers])
         return fabric
 
     def _spin(self):

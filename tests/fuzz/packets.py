@@ -16,11 +16,11 @@ import os
 import struct
 
 import numpy as np
+
 from pyrdv.api.communicator import Comm
 from pyrdv.engine.engine import Engine
-from pyrdv.fabrics.probe import AGAIN, FENCE, INVALID, LOST, OK, PACKET, Probe
-
 from pyrdv.errors import Error, PeerLostError, TruncationError
+from pyrdv.fabrics.probe import AGAIN, FENCE, INVALID, LOST, OK, PACKET, Probe
 from tests.conformance.worlds import KINDS, pattern
 
 EAGER, RTS, DONE, CREDIT, FINISH = 1, 2, 3, 4, 5

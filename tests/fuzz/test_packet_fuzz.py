@@ -11,7 +11,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.fuzz.packets import (
-    CREDIT, DONE, EAGER, FINISH, MEMORY, REFUSED, RTS, SYNC, TAGS, UNITS, WILD_TAG, Rig, header)
+    CREDIT,
+    DONE,
+    EAGER,
+    FINISH,
+    MEMORY,
+    REFUSED,
+    RTS,
+    SYNC,
+    TAGS,
+    UNITS,
+    WILD_TAG,
+    Rig,
+    header,
+)
 
 LONG = "FUZZ_EXAMPLES" in os.environ
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "60"))
@@ -130,7 +143,8 @@ FORBIDDEN = {
     "EAGER after FINISH": [("packet", {"kind": FINISH}), ("packet", {"kind": EAGER}, b"data")],
     "RTS after FINISH": [("packet", {"kind": FINISH}), ("rendezvous", 0, 5000)],
     "more eager data than there is credit for": [("packet", {"kind": EAGER}, bytes(4000))] * 20,
-    "more eager messages than there is credit for": [("packet", {"kind": EAGER})] * (UNITS // 6 + 1),
+    "more eager messages than there is credit for":
+        [("packet", {"kind": EAGER})] * (UNITS // 6 + 1),
 }
 
 

@@ -1,6 +1,7 @@
 """Jobs and programs of cases (tests/support/jobs.py)."""
 
 import pytest
+
 from tests.support.jobs import Jobs, Programs
 
 

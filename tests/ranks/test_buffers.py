@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from tests.support.jobs import case_names
 
 PROGRAM = Path(__file__).parent / "programs" / "buffers.py"

@@ -5,6 +5,7 @@ import signal
 import time
 
 import pytest
+
 from tests.support.jobs import wait_until
 
 HEAD = """

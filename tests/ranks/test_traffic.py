@@ -3,12 +3,13 @@
 from pathlib import Path
 
 import pytest
+
 from tests.support.jobs import case_names
 
 PROGRAM = Path(__file__).parent / "programs" / "traffic.py"
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 8])
 @pytest.mark.parametrize("case", case_names(PROGRAM))
 def test_traffic(programs, case, ranks):
     programs.check(PROGRAM, case, ranks)

@@ -55,13 +55,20 @@ instrumented() {
 cd "$root"
 instrumented "$python" "$here/selftest.py" "$lib" "$work" "$cc"
 
-# The tests that live on the compiled part.  Nothing in them is left out.  The
-# launcher and the tools are Python, and start interpreters by the dozen.
+# The tests that live on the compiled part; the launcher and the tools are Python,
+# and start interpreters by the dozen.  Left out:
+# - beyond_32_bits: gigabytes, of which the sanitizer wants an eighth more and fills
+#   all; it tests arithmetic that the smaller ones of its file run through as well;
+# - no_leak, exports_are_released: thousands of rounds that count references, which
+#   a sanitizer adds nothing to.
 if [ $# -eq 0 ]; then
-    set -- tests/conformance tests/fabrics tests/api tests/fuzz/test_packet_fuzz.py
+    set -- tests/conformance tests/fabrics tests/api tests/fuzz/test_packet_fuzz.py \
+        --deselect tests/api/test_objects.py::test_beyond_32_bits_without_copies \
+        --deselect tests/api/test_dlpack.py::test_no_leak \
+        --deselect tests/api/test_buffers.py::test_exports_are_released_also_after_errors
 fi
 # Every fuzzed program runs about five times slower: fewer of them.
-export FUZZ_EXAMPLES="${FUZZ_EXAMPLES:-25}"
+export FUZZ_EXAMPLES="${FUZZ_EXAMPLES:-20}"
 # no:faulthandler leaves SIGSEGV to the sanitizer.  capture=sys leaves it descriptor 2:
 # what pytest keeps of that until the test ends would end with the process, and the
 # UBSan library of gcc, beside that of ASan, writes there whatever log_path says.

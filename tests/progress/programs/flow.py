@@ -15,7 +15,7 @@ MIB = 1 << 20
 
 
 def case_progress_outside_of_calls(comm):
-    """P02: rank 0 starts a 4 MB send, then waits in a pipe for what rank 1 writes after receiving."""
+    """P02: rank 0 starts a 4 MB send, then reads a pipe that rank 1 writes after its receive."""
     if comm.rank == 0:
         os.mkfifo("fifo")
         comm.Barrier()
@@ -159,7 +159,7 @@ def case_rare_polls_see_the_message(comm):
 
 
 def case_no_slow_leak(comm):
-    """P07, shrunk to 25 000 round trips of mixed sizes and kinds: memory is flat after warm-up."""
+    """P07, shrunk to 18 000 round trips of mixed sizes and kinds: memory is flat after warm-up."""
     other = 1 - comm.rank
     arrays = [np.ones(size, np.uint8) for size in (0, 8, 100, 3000, 40_000, 300_000)]
     rooms = [np.empty_like(array) for array in arrays]
@@ -180,11 +180,11 @@ def case_no_slow_leak(comm):
                 comm.Irecv(rooms[0], other, 99).Cancel()
                 comm.Iprobe(other, 98)
 
-    rounds(4000)
+    rounds(3000)
     gc.collect()
     marks = []
     for _ in range(3):
-        rounds(7000)
+        rounds(5000)
         gc.collect()
         marks.append(resident())
     assert marks[-1] - marks[0] < 2 * MIB, marks
@@ -245,7 +245,7 @@ def case_first_contact_at_once(comm):
 
 
 def case_waiting_costs_nothing(comm):
-    """F01: recv, wait, probe, barrier, blocked for 1.2 s each, use next to no processor time."""
+    """F01: recv, wait, probe, barrier, blocked for 0.7 s each, use next to no processor time."""
     other = 1 - comm.rank
     waits = [lambda: comm.recv(None, other), lambda: comm.irecv(None, other).wait(),
              lambda: comm.Probe(other), lambda: comm.Barrier(),
@@ -257,11 +257,11 @@ def case_waiting_costs_nothing(comm):
             used, began = cpu_seconds(), time.monotonic()
             wait()
             used, lasted = cpu_seconds() - used, time.monotonic() - began
-            assert lasted > 1.0 and used < 0.12, (number, lasted, used)
+            assert lasted > 0.6 and used < 0.1, (number, lasted, used)
             if number == 2:
                 comm.recv(None, other)
         else:
-            time.sleep(1.2)
+            time.sleep(0.7)
             if number == 3:
                 comm.Barrier()
             elif number == 4:
@@ -278,7 +278,7 @@ def case_waiting_costs_nothing(comm):
     else:
         # The receive for tag 9 was dropped with the list that held it: take the message.
         comm.recv(None, 1, 9)
-        time.sleep(1.2)
+        time.sleep(0.7)
         comm.Recv(np.empty(MIB), 1, 10)
 
 
@@ -311,6 +311,45 @@ def case_idle_communicators(comm):
     assert not failures
     for where in comms:
         where.Free()
+
+
+def case_posted_object_receives_go_on(comm):
+    """P02: both post irecv, then wait for sends of large objects, without a look at irecv."""
+    other = 1 - comm.rank
+    objects = ([np.ones(20_000)], "x" * 500_000, {"a": np.zeros(100), "b": bytes(100_000)})
+    waits = (lambda request: request.wait(), lambda request: MPI.Request.waitany([request]),
+             lambda request: [time.sleep(0) for _ in iter(request.Test, True)])
+    for obj in objects:
+        for wait in waits:
+            receive = comm.irecv(None, other)
+            wait(comm.isend(obj, other))
+            assert type(receive.wait()) is type(obj)
+    many = [comm.irecv(None, other, tag) for tag in range(300)]
+    for tag in reversed(range(300)):
+        comm.send(("tagged", tag, np.full(10_000, tag)), other, tag)
+    for tag, request in enumerate(many):
+        assert request.wait()[1] == tag
+    assert not MPI._world.engine.pending
+
+
+def case_pickled_once_sent_often(comm):
+    """F06: an object that is pickled already can be sent again and again, and passed on."""
+    from pyrdv.api import objects
+
+    other = 1 - comm.rank
+    if comm.rank == 1:
+        head, parts = objects.dumps({"a": np.arange(50_000), "b": "rest"})
+        requests = [comm.isend_pickled(head, parts, 0) for _ in range(5)]
+        MPI.Request.Waitall(requests)
+        assert (comm.recv(None, 0)["a"] == np.arange(50_000)).all()
+        assert comm.recv(None, 0) == "small"
+    else:
+        for _ in range(4):
+            assert comm.recv(None, other)["b"] == "rest"
+        head, parts = comm.recv_pickled(other)
+        assert len(parts) == 1
+        comm.isend_pickled(head, parts, other).wait()
+        comm.isend_pickled(*objects.dumps("small"), other).wait()
 
 
 run(globals())

@@ -8,10 +8,10 @@ import random
 import time
 
 import numpy as np
-from tests.support.cases import raises, reset_peak, resident, run
 
 from pyrdv import MPI
 from pyrdv.errors import InvalidBufferError, TruncationError
+from tests.support.cases import raises, reset_peak, resident, run
 
 MIB = 1 << 20
 
@@ -249,6 +249,7 @@ def case_overlapping_buffers(comm):
         comm.Sendrecv(data[:12], other, 0, data[8:], other)
     comm.Barrier()
     assert not comm.Iprobe(other)
+    comm.Barrier()
     comm.Sendrecv(data[:10], other, 0, data[10:], other)
     assert (data[:10] == data[10:]).all()
     data[:] = comm.rank

@@ -4,9 +4,9 @@ import random
 import zlib
 
 import numpy as np
-from tests.support.cases import run
 
 from pyrdv import MPI
+from tests.support.cases import run
 
 
 def case_ring(comm):
