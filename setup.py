@@ -49,7 +49,7 @@ DIRECTIVES = {
 
 # Packets are byte arrays that are read through structures, so the compiler
 # must not reason from types about what may alias.
-COMPILE = ["-std=c11", "-Wall", "-fno-strict-aliasing", "-fvisibility=hidden"]
+COMPILE = ["-std=c11", "-Wall", "-g0", "-fno-strict-aliasing", "-fvisibility=hidden"]
 COMPILE += ["-Wno-sign-compare"]  # some interpreters ask for it, and Cython's loops are full of it
 LINK = []
 MACROS = [("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION"), ("_GNU_SOURCE", None)]

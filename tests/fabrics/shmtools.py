@@ -80,7 +80,7 @@ class RawPeer:
 
     def __init__(self, rank=1, to=0, token=TOKEN):
         self.rank, self.to = rank, to
-        self.digest = hashlib.sha256(b"pyrdv shm " + token).digest()
+        self.digest = hashlib.blake2b(b"pyrdv shm " + token, digest_size=32).digest()
         self.name = b"pyrdv-test-" + os.urandom(8).hex().encode()
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.listener.bind(b"\0" + self.name)
