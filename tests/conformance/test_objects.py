@@ -77,3 +77,27 @@ def test_object_to_self(world):
             s = w.comms[0].isend(b"q" * size, dest=0)
             assert receive(w, w.comms[0].irecv(source=0)) == b"q" * size
             w.run(s)
+
+
+def test_dropped_after_the_match_its_parts_are_still_taken(world):
+    """R6, R10: the sender of an object is not left waiting when the receive is forgotten."""
+    with world(2) as w:
+        obj = {"big": np.arange(3_000_000), "small": np.arange(40_000)}
+        send = w.comms[0].isend(obj, dest=1, tag=4)
+        receive = w.comms[1].irecv(source=0, tag=4)
+        for _ in range(100_000):
+            w.step()
+            receive.Test()
+            if w.engines[1].matched:
+                break
+        else:
+            raise AssertionError("the object was never half received")
+        del receive
+        for _ in range(100_000):
+            w.step()
+            w.comms[1].Iprobe(source=0, tag=99)
+            if send.Test():
+                break
+        else:
+            raise AssertionError("the sender waits for ever")
+        assert not w.engines[1].matched

@@ -24,6 +24,7 @@ cdef class ObjectRecv(Request):
     cdef object __weakref__
     # Have every wait in this process go on with it, whether or not its owner looks.
     cdef int register(self) except -1
+    cdef int hold(self) except -1
     cdef object value
     # Take the next step that needs no waiting; True when the object is here.
     cdef bint advance(self) except -1

@@ -103,6 +103,7 @@ cdef class ObjectRecv(Request):
         except Exception as error:
             self.failed = error
             self.stage = STAGE_DONE
+            self.comm.engine.matched.discard(self)
 
     cdef int take(self, message_t *m) except -1:
         """Receive the head of matched message `m`."""
@@ -113,7 +114,14 @@ cdef class ObjectRecv(Request):
         self.head = head
         self.stage = STAGE_HEAD
         self.start(self.comm, op, head, True)
+        if op.state != OP_COMPLETE:
+            self.hold()
         return 0
+
+    cdef int hold(self) except -1:
+        """Matched: it goes on to its end even if its owner drops it, for the sender waits."""
+        self.comm.engine.matched.add(self)
+        return self.register()
 
     cdef int open_head(self) except -1:
         """The head is here: start on its parts, or make the object."""
@@ -121,6 +129,7 @@ cdef class ObjectRecv(Request):
             self.stage = STAGE_DONE
             return 0
         self.stage = STAGE_PARTS
+        self.hold()
         pickled, cookie, sizes, self.kinds = objects.parse_head(self.head)
         self.head = pickled
         self.buffers = []
@@ -161,6 +170,7 @@ cdef class ObjectRecv(Request):
         if self.stage != STAGE_DONE:
             return False
         self.comm.engine.pending.pop(<size_t> <void *> self, None)
+        self.comm.engine.matched.discard(self)
         return True
 
     cdef int settle(self) except -1:

@@ -144,6 +144,7 @@ cdef class Engine:
         open_wait(e)
         self.orphans = []
         self.pending = {}
+        self.matched = set()
         self.watchers = WeakKeyDictionary()
         self.reap_at = 32
         self.forks = fork_now()
@@ -337,6 +338,7 @@ cdef class Engine:
         """Close the fabrics.  Operations still under way are abandoned."""
         if not self.closed:
             self.closed = True
+            self.matched.clear()
             for fabric in self.fabrics:
                 fabric.close()
 
