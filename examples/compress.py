@@ -7,7 +7,8 @@ compresses its own blocks; ranks other than 0 send each finished block with a no
 go on with the next one. Rank 0 compresses too, receives between its own blocks, and writes all
 blocks in order into one valid .tar.gz or .tar.zst. This is the parallel compression kernel of
 T. Hoefler and A. Lumsdaine, "Optimizing non-blocking collective operations for InfiniBand" (2008),
-with point-to-point messages, on real input.
+with point-to-point messages, on real input. As in the paper a blocking version of the kernel runs
+beside it, on the same blocks, and what that spends in message calls is the yardstick.
 
 What must hold:
 1. All ranks see one `TreeTar`, made and sent by rank 0; the stream depends on the tree alone.
@@ -20,9 +21,10 @@ What must hold:
 
 import argparse
 import collections
+import itertools
+import math
 import os
 import shutil
-import socket
 import sys
 import sysconfig
 import tempfile
@@ -30,23 +32,17 @@ import time
 import zlib
 
 import numpy as np
+import overlap
 import treetar
 
 from pyrdv import MPI
 
-BLOCK, PING = 1, 2
-RETAIN = 256 << 20  # bytes of compressed blocks each rank keeps for the blocking second pass
+BLOCK, FIGURES = 1, 2  # tags
+KEEP = 32 << 20  # bytes of compressed blocks each rank keeps for the transfer without compression
+READ_FIRST = 1 << 30  # bytes: a larger tree is not read before the passes
+COMPARE_FOR = 3.0  # seconds: where all blocks would take the blocking kernel longer, some do
 NOT_STDLIB = ("site-packages", "dist-packages", "__pycache__")  # found inside its directory
 SUFFIX = {"gzip": ".tar.gz", "zstd": ".tar.zst"}
-DEFINITION = (
-    "hidden share = 1 - exposed / blocking\n"
-    "  exposed:  time inside message calls of all ranks while compressing, waits included, except\n"
-    "            waiting for a block that its rank had not finished compressing, and, at the end,\n"
-    "            waiting for rank 0 while it still compresses (printed as imbalance)\n"
-    "  blocking: time inside message calls of both sides when the same compressed blocks travel\n"
-    "            again by blocking Send and Recv, one rank after the other, nothing computed;\n"
-    "            the fastest of three such passes"
-)
 
 
 # --- compression ---------------------------------------------------------------------------------
@@ -79,59 +75,6 @@ def bound(block):
 # --- the parallel part ---------------------------------------------------------------------------
 
 
-class Meter:
-    """Time of this rank: inside message calls, inside the compressor, and the moments needed later.
-
-    Moments are on rank 0's clock (see `clock_offset`), so that ranks may compare theirs.
-    """
-
-    def __init__(self, offset):
-        self.offset = offset
-        self.calls = 0.0
-        self.compress = 0.0
-        self.sent = 0
-        self.imbalance = 0.0
-        self.posted = []  # moment at which each own block was handed to Isend
-        self.last_wait = None  # (start, end) of the wait after the last own block
-        self.waits = []  # rank 0: (block, start, end) of waits for a block
-        self.finished = 0.0  # moment at which this rank had compressed its last block
-
-    def now(self):
-        return time.monotonic() + self.offset
-
-    def call(self, function, *args):
-        """Run a message call on this rank's account of communication."""
-        start = time.perf_counter()
-        value = function(*args)
-        self.calls += time.perf_counter() - start
-        return value
-
-
-def clock_offset(comm):
-    """Return what to add to time.monotonic() to get rank 0's; 0 where ranks share a host.
-
-    Elsewhere the best of 16 exchanges with rank 0 counts (Cristian's method).
-    """
-    rank, offset = comm.Get_rank(), 0.0
-    host = comm.bcast(socket.gethostname(), root=0)
-    answer = np.zeros(1)
-    for source in range(1, comm.Get_size()):
-        best = float("inf")
-        for _ in range(16):
-            if rank == 0:
-                comm.Recv(answer, source, PING)
-                answer[0] = time.monotonic()
-                comm.Send(answer, source, PING)
-            elif rank == source:
-                start = time.monotonic()
-                comm.Send(answer, 0, PING)
-                comm.Recv(answer, 0, PING)
-                end = time.monotonic()
-                if end - start < best:
-                    best, offset = end - start, answer[0] - (start + end) / 2
-    return 0.0 if host == socket.gethostname() else offset
-
-
 class Job:
     """What every rank knows: the tree, the options, and how many blocks there are."""
 
@@ -143,40 +86,38 @@ class Job:
 
     def squeeze(self, index, meter):
         """Read and compress block `index`."""
-        start = time.perf_counter()
-        at = index * self.options.block
-        data = self.compress(self.tree.read(at, self.options.block, self.damaged))
-        meter.compress += time.perf_counter() - start
+        start = meter.now()
+        data = meter.work(self._squeeze, index)
+        meter.compress += meter.now() - start
         return data
+
+    def _squeeze(self, index):
+        at = index * self.options.block
+        return self.compress(self.tree.read(at, self.options.block, self.damaged))
 
 
 def work(comm, job, meter):
-    """Compress this rank's blocks and send each while the next is compressed.
-
-    Returns the compressed blocks kept for the second pass.
-    """
-    kept, room, under_way = [], RETAIN, collections.deque()
+    """Compress this rank's blocks and send each while the next is compressed."""
+    under_way = collections.deque()  # (block, request)
     for index in range(comm.Get_rank(), job.blocks, comm.Get_size()):
         data = job.squeeze(index, meter)
         if len(under_way) == job.options.window:
-            meter.call(under_way.popleft().Wait)
-        meter.posted.append(meter.now())
+            block, request = under_way.popleft()
+            meter.wait(block, request.Wait)
+        meter.posted[index] = meter.now()
         meter.sent += len(data)
-        under_way.append(meter.call(comm.Isend, data, 0, BLOCK))
-        while under_way and meter.call(under_way[0].Test):
+        under_way.append((index, meter.call(comm.Isend, data, 0, BLOCK)))
+        while under_way and meter.call(under_way[0][1].Test):
             under_way.popleft()
-        if len(data) <= room:
-            kept.append(data)
-            room -= len(data)
-    meter.finished = start = meter.now()
-    while under_way:
-        meter.call(under_way.popleft().Wait)
-    meter.last_wait = (start, meter.now())
-    return kept
+    for block, request in under_way:
+        meter.wait(block, request.Wait)
 
 
 class Gatherer:
-    """Rank 0's side: receives into buffers of its own, writes blocks in order."""
+    """Rank 0's side: receives into buffers of its own, writes blocks in order.
+
+    It tests the receive of the next block alone: every call moves data for all of them.
+    """
 
     def __init__(self, comm, job, meter, write):
         self.comm, self.options, self.meter, self.write = comm, job.options, meter, write
@@ -214,9 +155,7 @@ class Gatherer:
         request, buf = self.receives[index]
         status = MPI.Status()
         if wait:
-            start = self.meter.now()
-            self.meter.call(request.Wait, status)
-            self.meter.waits.append((index, start, self.meter.now()))
+            self.meter.wait(index, request.Wait, status)
         elif not self.meter.call(request.Test, status):
             return False
         del self.receives[index]
@@ -229,54 +168,60 @@ class Gatherer:
 
 
 def gather(comm, job, meter, output):
-    """Do rank 0's part of the first pass: compress, receive, write to the file `output`."""
-    bar = Bar(job.blocks, shown=not job.options.quiet)
+    """Do rank 0's part of the first pass: compress, receive, write to the file `output`.
+
+    Returns the checksum of each block.
+    """
+    bar, sums = Bar(job.blocks, shown=not job.options.quiet), []
+
+    def put(data):
+        output.write(data)
+        sums.append(zlib.adler32(data))  # a CRC is blind to what ends in its own CRC
+        bar.step()
 
     def write(data):
-        output.write(data)
-        bar.step()
+        meter.work(put, data)
 
     gatherer = Gatherer(comm, job, meter, write)
     for index in range(0, job.blocks, comm.Get_size()):
         own = {index: job.squeeze(index, meter)}
         gatherer.advance(own, wait=len(gatherer.ready) >= job.options.window)
-    meter.finished = meter.now()
     gatherer.advance(wait=True)
     output.flush()
+    return sums
 
 
-def blocking_pass(comm, options, kept):
-    """Send the kept blocks again, blocking; return (seconds inside calls, bytes) of this rank.
+def blocking(comm, job, meter, step, sums):
+    """Do the second pass: the same kernel with blocking calls, on every step-th round of blocks.
 
-    Rank 0 receives into as many buffers as before, in rotation.
+    A round is one block of each rank. Nothing is written; rank 0 compares each block with `sums`,
+    the checksums of the first pass. Returns (blocks kept, buffers, blocks that differ).
     """
-    rank, seconds, count = comm.Get_rank(), 0.0, 0
-    for source in range(1, comm.Get_size()):
-        slots = rank == 0 and [
-            np.empty(bound(options.block), np.uint8) for _ in range(options.window)]
-        blocks = comm.bcast(len(kept) if rank == source else None, root=source)
-        comm.Barrier()
-        for index in range(blocks if rank in (0, source) else 0):
-            start = time.perf_counter()
-            if rank == 0:
-                comm.Recv(slots[index % options.window], source, BLOCK)
-            else:
-                comm.Send(kept[index], 0, BLOCK)
-                count += len(kept[index])
-            seconds += time.perf_counter() - start
-    return seconds, count
-
-
-def settle(meters):
-    """Take from the communication of each rank what was waiting for someone's compression."""
-    ranks = len(meters)
-    first = meters[0]
-    for index, start, end in first.waits:
-        posted = meters[index % ranks].posted[index // ranks]
-        first.imbalance += min(max(posted - start, 0.0), end - start)
-    for meter in meters[1:]:
-        start, end = meter.last_wait
-        meter.imbalance += min(max(first.finished - start, 0.0), end - start)
+    rank, ranks = comm.Get_rank(), comm.Get_size()
+    kept, room, buffers, wrong = [], KEEP, [], []
+    if rank == 0:
+        buffers = [np.empty(bound(job.options.block), np.uint8)
+                   for _ in range(job.options.window * (ranks - 1))]
+    turn = itertools.cycle(buffers)
+    for first in range(0, job.blocks, ranks * step):
+        data = job.squeeze(first + rank, meter) if first + rank < job.blocks else b""
+        if rank == 0:
+            status = MPI.Status()
+            for block in range(first, min(first + ranks, job.blocks)):
+                if block > first:
+                    buf = next(turn)
+                    meter.wait(block, comm.Recv, buf, block - first, BLOCK, status)
+                    data = memoryview(buf)[: status.Get_count(MPI.BYTE)]
+                if meter.work(zlib.adler32, data) != sums[block]:
+                    wrong.append(block)
+        elif data:
+            meter.posted[first + rank] = meter.now()
+            meter.sent += len(data)
+            meter.wait(first + rank, comm.Send, data, 0, BLOCK)
+            if not kept or len(data) <= room:
+                kept.append(data)
+                room -= len(data)
+    return kept, buffers, wrong
 
 
 # --- the surroundings ----------------------------------------------------------------------------
@@ -303,7 +248,7 @@ def parse(argv):
     """Return the options."""
     parser = argparse.ArgumentParser(
         prog="compress.py", description="Compress a directory tree on several processes.",
-        epilog="At the end the program prints: " + DEFINITION,
+        epilog="At the end the program prints:\n" + overlap.DEFINITION,
         formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tree", nargs="?", metavar="TREE",
                         help="directory to compress (default: Python's standard library without "
@@ -318,6 +263,8 @@ def parse(argv):
     parser.add_argument("--window", type=int, default=4, help="blocks under way (default 4)")
     parser.add_argument("--verify", action=argparse.BooleanOptionalAction, default=True,
                         help="unpack with the system's own tools and compare (default yes)")
+    parser.add_argument("--compare", action=argparse.BooleanOptionalAction, default=True,
+                        help="run the blocking version of the kernel, too (default yes)")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     options = parser.parse_args(argv)
     options.exclude = options.exclude or ([] if options.tree else list(NOT_STDLIB))
@@ -387,59 +334,95 @@ def agree(comm, argv):
     return options, tree, output, path
 
 
-def run(comm, options, tree, output):
-    """Do both passes; return on rank 0 the figures of all ranks, None elsewhere."""
-    job, meter = Job(options, tree), Meter(clock_offset(comm))
+def timed(comm, meter, function, *args):
+    """Run one pass on all ranks, started together."""
     comm.Barrier()
-    start = time.perf_counter()
-    if comm.Get_rank() == 0:
-        gather(comm, job, meter, output)
-        kept = []
+    start = time.monotonic()
+    value = function(comm, *args)
+    meter.wall = time.monotonic() - start
+    return value
+
+
+def run(comm, options, tree, output):
+    """Do the passes; return on rank 0 the figures of all ranks, None elsewhere."""
+    rank, ranks, job = comm.Get_rank(), comm.Get_size(), Job(options, tree)
+    offset = overlap.clock_offset(comm)
+    meters = [overlap.Meter(offset), overlap.Meter(offset)]
+    figures = {"wrong": []}
+    compare = options.compare and min(ranks, job.blocks) > 1
+    if compare and tree.size <= READ_FIRST:
+        for index in range(rank, job.blocks, ranks):
+            tree.read(index * options.block, options.block, [])
+    if rank == 0:
+        sums = timed(comm, meters[0], gather, job, meters[0], output)
     else:
-        kept = work(comm, job, meter)
-    wall = time.perf_counter() - start
-    passes = [blocking_pass(comm, options, kept) for _ in range(3)]
-    own = (meter, [seconds for seconds, _ in passes], passes[0][1], job.damaged)
-    if comm.Get_rank() != 0:
-        comm.send(own, 0, PING)
+        sums = timed(comm, meters[0], work, job, meters[0])
+    if compare:
+        figures["step"] = comm.bcast(math.ceil(meters[0].wall / COMPARE_FOR), root=0)
+        kept, buffers, figures["wrong"] = timed(
+            comm, meters[1], blocking, job, meters[1], figures["step"], sums)
+        figures["resent"] = comm.allreduce(sum(map(len, kept)))
+        figures["transfer"] = overlap.transfer(comm, kept, buffers)
+    own = (meters, job.damaged)
+    if rank != 0:
+        comm.send(own, 0, FIGURES)
         return None
-    rows = [own] + [comm.recv(source=rank, tag=PING) for rank in range(1, comm.Get_size())]
-    meters, times, counts, damages = zip(*rows, strict=True)
-    settle(meters)
-    fastest = min(map(sum, zip(*times, strict=True)))
-    return wall, meters, fastest, sum(counts), [name for names in damages for name in names]
+    rows = [own] + [comm.recv(source=source, tag=FIGURES) for source in range(1, ranks)]
+    figures["passes"] = list(zip(*(row[0] for row in rows), strict=True))
+    figures["damaged"] = [name for row in rows for name in row[1]]
+    for meters in figures["passes"]:
+        overlap.settle(meters)
+    return figures
 
 
-def report(tree, size, wall, meters, blocking, resent):
+def report(tree, size, figures):
     """Print the figures."""
+    first, second = figures["passes"]
+    wall = first[0].wall
     print(f"input   {tree.size:>13,} bytes, {len(tree.entries)} entries of the tree")
     print(f"output  {size:>13,} bytes, ratio {tree.size / size:.2f}")
-    print(f"time    {wall:13.3f} s on {len(meters)} ranks, {tree.size / wall / 1e6:.1f} MB/s")
-    for rank, meter in enumerate(meters):
-        print(f"  rank {rank}: compressing {meter.compress:.3f} s, in message calls "
-              f"{meter.calls:.4f} s, of which imbalance {meter.imbalance:.4f} s")
-    sent = sum(meter.sent for meter in meters)
+    print(f"time    {wall:13.3f} s on {len(first)} ranks, {tree.size / wall / 1e6:.1f} MB/s")
+    for rank, meter in enumerate(first):
+        print(f"  rank {rank}: compressing {meter.compress:.3f} s, "
+              f"in message calls {meter.calls:.4f} s")
+    sent = sum(meter.sent for meter in first)
     if not sent:
         print("hidden share of communication: none, nothing was sent (start it on more ranks)")
         return
-    exposed = sum(meter.calls - meter.imbalance for meter in meters)
-    blocking *= sent / resent
-    print(f"communication: {sent:,} bytes sent; exposed {exposed * 1e3:.2f} ms, "
-          f"blocking {blocking * 1e3:.2f} ms")
-    print(f"hidden share of communication: {1 - exposed / blocking:.1%}")
-    if resent < sent:
-        print(f"  (the blocking pass sent {resent:,} bytes; its time is scaled to all)")
-    print("  " + DEFINITION.replace("\n", "\n  "))
+    print(f"communication of {sent:,} bytes, in ms")
+    print(f"  {'':13}{'in calls':>10}{'late block':>12}{'late rank 0':>13}{'exposed':>10}")
+    sums = [("non-blocking", overlap.Pass(first, sent))]
+    if "step" in figures:
+        sums.append(("blocking", overlap.Pass(second, sent)))
+    for name, row in sums:
+        print(f"  {name:<13}{row.calls * 1e3:10.2f}{row.late_block * 1e3:12.2f}"
+              f"{row.late_root * 1e3:13.2f}{row.exposed * 1e3:10.2f}")
+    if "step" not in figures:
+        return
+    moving = figures["transfer"] * sent / figures["resent"]
+    print(f"  {'bytes alone':<13}{moving * 1e3:10.2f}{'':25}{moving * 1e3:10.2f}")
+    print(f"hidden share of communication: {1 - sums[0][1].exposed / sums[1][1].exposed:.1%}")
+    print("  " + overlap.DEFINITION.replace("\n", "\n  "))
+    words = compared(tree, figures["step"], sum(meter.sent for meter in second))
+    print("  " + words.replace("\n", "\n  "))
+
+
+def compared(tree, step, resent):
+    """Return in words what the blocking pass did."""
+    part = "on all blocks" if step == 1 else f"on one round of blocks in {step}, scaled to all"
+    cache = "" if tree.size > READ_FIRST else ";\nthe tree was read once before both"
+    return f"The blocking pass came second, {part} ({resent:,} bytes){cache}."
 
 
 def finish(options, tree, output, path, figures):
     """Check and keep or drop the file, print the figures; return the exit status."""
-    wall, meters, blocking, resent, damaged = figures
-    report(tree, output.tell(), wall, meters, blocking, resent)
-    for what, names in (("skipped", tree.skipped), ("damaged", damaged)):
+    report(tree, output.tell(), figures)
+    for what, names in (("skipped", tree.skipped), ("damaged", figures["damaged"])):
         if names:
             print(f"{what}: {len(names)} files, first: {names[0]}", file=sys.stderr)
-    problem = "some files could not be read in full" if damaged else None
+    problem = "some files could not be read in full" if figures["damaged"] else None
+    if figures["wrong"]:
+        problem = problem or f"block {figures['wrong'][0]} differs in the second pass"
     if options.verify and not problem:
         problem = treetar.verify(tree, options.codec, output.name)
         if not problem:

@@ -20,7 +20,7 @@ PRINTED = {
     "losing_a_peer": (3, ["rank 1: it has finished", "rank 2 says hello"]),
 }
 # Programs with tests of their own.
-TESTED_ELSEWHERE = {"compress", "treetar"}
+TESTED_ELSEWHERE = {"compress", "overlap", "treetar"}
 
 
 def run(size, *program, cwd=reading.ROOT):
