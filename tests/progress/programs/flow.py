@@ -245,7 +245,7 @@ def case_first_contact_at_once(comm):
 
 
 def case_waiting_costs_nothing(comm):
-    """R7, F01: recv, wait, probe, barrier, blocked for 0.7 s each, use next to no processor time."""
+    """R7, F01: recv, wait, probe, barrier, blocked for 0.7 s each, use next to no CPU time."""
     other = 1 - comm.rank
     waits = [lambda: comm.recv(None, other), lambda: comm.irecv(None, other).wait(),
              lambda: comm.Probe(other), lambda: comm.Barrier(),

@@ -60,7 +60,7 @@ def case_random_traffic(comm):
 
 
 def case_barriers_and_ping_pongs(comm):
-    """R7, F02, shrunk: 200 barriers and 200 ping-pongs per pair; more ranks than cores is normal."""
+    """R7, F02, shrunk: 200 barriers and 200 ping-pongs per pair; more ranks than cores."""
     for _ in range(200):
         comm.Barrier()
     data = np.zeros(8)
