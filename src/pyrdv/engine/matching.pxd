@@ -25,5 +25,7 @@ cdef op_t *posted_find(engine_t *e, uint32_t context, uint32_t peer, int32_t tag
 # The same for unexpected messages; `peer` and `tag` of find may be wildcards.
 cdef void unexpected_add(engine_t *e, message_t *message) noexcept nogil
 cdef void unexpected_remove(engine_t *e, message_t *message) noexcept nogil
+# A message nobody receives yet: it goes to `op`, a posted matched probe, or (NULL) to the queue.
+cdef void message_keep(engine_t *e, op_t *op, message_t *message) noexcept nogil
 cdef message_t *unexpected_find(engine_t *e, uint32_t context, uint32_t peer,
                                 int32_t tag) noexcept nogil

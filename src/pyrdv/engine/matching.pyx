@@ -18,6 +18,7 @@ from libc.stdlib cimport calloc, free
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, uint32_t
 
+from pyrdv.engine.op cimport message_hold
 from pyrdv.engine.state cimport (
     ANY_PEER, ANY_TAG_, engine_t, index_t, message_t, node_t, op_t)
 
@@ -209,3 +210,13 @@ cdef message_t *unexpected_find(engine_t *e, uint32_t context, uint32_t peer,
     cdef node_t *node = leader_of(&e.unexpected, hash_key(context, peer, tag),
                                   context, peer, tag)
     return NULL if node == NULL else <message_t *> node.entry
+
+
+cdef void message_keep(engine_t *e, op_t *op, message_t *m) noexcept nogil:
+    if op != NULL:
+        posted_remove(e, op)
+        message_hold(e, op, m)
+    else:
+        unexpected_add(e, m)
+        e.counters.unexpected += 1
+        e.epoch += 1

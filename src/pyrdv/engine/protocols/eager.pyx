@@ -13,9 +13,9 @@ one out of it; no allocation, no system call unless the peer sleeps.
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from pyrdv.engine.matching cimport posted_find, posted_remove, unexpected_add
+from pyrdv.engine.matching cimport message_keep, posted_find, posted_remove
 from pyrdv.engine.op cimport (
-    message_hold, message_new, message_release, op_complete, op_fit, op_matched)
+    message_new, message_release, op_complete, op_fit, op_matched)
 from pyrdv.engine.peer cimport credit_return, credits_told, eager_cost, header_fill
 from pyrdv.engine.protocols.done cimport done_start
 from pyrdv.engine.state cimport (
@@ -83,13 +83,7 @@ cdef bint eager_arrived(engine_t *e, peer_t *p, const header_t *h,
     m.cookie = h.cookie
     if h.length:
         memcpy(m.data, data, h.length)
-    if op != NULL:
-        posted_remove(e, op)
-        message_hold(e, op, m)
-    else:
-        unexpected_add(e, m)
-        e.counters.unexpected += 1
-        e.epoch += 1
+    message_keep(e, op, m)
     return True
 
 

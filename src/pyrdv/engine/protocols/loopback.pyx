@@ -8,9 +8,10 @@ until the receive comes.
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from pyrdv.engine.matching cimport posted_find, posted_remove, unexpected_add, unexpected_reserve
+from pyrdv.engine.matching cimport (
+    message_keep, posted_find, posted_remove, unexpected_reserve)
 from pyrdv.engine.op cimport (
-    message_hold, message_new, message_release, op_complete, op_fit, op_matched, op_new,
+    message_new, message_release, op_complete, op_fit, op_matched, op_new,
     pools_reserve)
 from pyrdv.engine.state cimport (
     MESSAGE_EAGER, MESSAGE_SELF, OP_NO_MEMORY, OP_RECV, OP_SEND, OP_WAITING, engine_t, message_t,
@@ -62,13 +63,8 @@ cdef int loop_send(engine_t *e, uint32_t context, int32_t tag, void *data, uint6
     m.context = context
     m.tag = tag
     m.length = length
-    if op != NULL:
-        posted_remove(e, op)
-        message_hold(e, op, m)
-    else:
-        unexpected_reserve(e)
-        unexpected_add(e, m)
-        e.epoch += 1
+    unexpected_reserve(e)
+    message_keep(e, op, m)
     out[0] = sender
     return 0 if buffered else 1
 

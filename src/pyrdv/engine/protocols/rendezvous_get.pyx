@@ -14,9 +14,9 @@ truncation (R6: later messages are not harmed).  A READ is cut by the fabric's
 from libc.stdint cimport uint64_t
 from libc.string cimport memset
 
-from pyrdv.engine.matching cimport posted_find, posted_remove, unexpected_add
+from pyrdv.engine.matching cimport message_keep, posted_find, posted_remove
 from pyrdv.engine.op cimport (
-    message_hold, message_new, message_release, op_complete, op_cookie, op_fit, op_lookup,
+    message_new, message_release, op_complete, op_cookie, op_fit, op_lookup,
     op_matched, op_register)
 from pyrdv.engine.peer cimport credits_told, header_fill, ready_append
 from pyrdv.engine.protocols.done cimport done_fill, done_start
@@ -84,13 +84,7 @@ cdef bint rts_arrived(engine_t *e, peer_t *p, const rts_t *rts) noexcept nogil:
     m.cookie = h.cookie
     m.remote = rts.address
     m.remote_key = rts.key
-    if op != NULL:
-        posted_remove(e, op)
-        message_hold(e, op, m)
-    else:
-        unexpected_add(e, m)
-        e.counters.unexpected += 1
-        e.epoch += 1
+    message_keep(e, op, m)
     return True
 
 
