@@ -163,8 +163,8 @@ def test_no_file_names_a_path_of_one_machine():
 
 
 def test_planted_machine_path_is_caught():
-    assert machine_paths("open('/home/ann/x')") and machine_paths("see /work/main")
-    assert not machine_paths("src/work/x, https://a.org/work/x, /proc/self, ~/work/x")
+    assert machine_paths("open('/home/ann/x')") and machine_paths("see /opt/main")
+    assert not machine_paths("src/opt/x, https://a.org/opt/x, /proc/self, ~/opt/x")
 
 
 _UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|X" + r"XX)\b")

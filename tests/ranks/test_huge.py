@@ -21,9 +21,10 @@ def available():
 
 
 def need(nbytes):
-    """Skip, and say so, where the machine is too small."""
+    """Where the machine is too small: skip and say so on a user's, fail in CI."""
     if available() < nbytes:
-        pytest.skip(f"needs {nbytes / GIB:.0f} GiB of memory, {available() / GIB:.1f} are there")
+        refuse = pytest.fail if os.environ.get("CI") else pytest.skip
+        refuse(f"needs {nbytes / GIB:.0f} GiB of memory, {available() / GIB:.1f} are there")
 
 
 @pytest.mark.slow
