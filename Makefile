@@ -8,7 +8,7 @@ pip := $(py) -m pip --disable-pip-version-check --quiet
 stamps := $(VENV)/.stamps
 ARGS ?=
 
-.PHONY: help build test demo lint format docs fuzz sanitize bench-peers clean
+.PHONY: help build test demo lint format docs fuzz sanitize bench-peers bench-rdma lab clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -16,7 +16,8 @@ help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "  PYTHON=python3.13 chooses the interpreter of a new $(VENV), VENV=DIR another place,"
-	@echo "  ARGS='...' goes on to pytest, the demo and the benchmarks."
+	@echo "  ARGS='...' goes on to pytest, the demo and the benchmarks,"
+	@echo "  FABRIC=shm (auto, verbs) chooses for the demo."
 
 # The environment is made once; later builds only compile what changed.
 $(stamps)/venv: .ci/prepare
@@ -44,8 +45,12 @@ $(stamps)/extra-%: $(stamps)/editable
 test: build $(stamps)/extra-test  ## run every test
 	$(py) -m pytest $(ARGS)
 
-demo: build  ## compress a directory tree on two ranks
-	$(VENV)/bin/pyrdv run -n 2 examples/compress.py $(ARGS)
+# Within one host a job would choose shared memory; the demo takes RDMA where a device is.
+demo_fabric = from pyrdv.fabrics import verbs; print("auto" if verbs.unavailable() else "verbs")
+
+demo: build  ## compress a directory tree on two ranks, over RDMA if a device is there
+	$(VENV)/bin/pyrdv run -n 2 --fabric $(or $(FABRIC),$$($(py) -c '$(demo_fabric)')) \
+	    examples/compress.py $(ARGS)
 
 lint: build $(stamps)/extra-lint  ## ruff, cython-lint, clang-format, mypy, stubtest
 	.ci/lint $(VENV)/bin
@@ -67,6 +72,14 @@ sanitize: build $(stamps)/extra-test  ## run the engine under ASan and UBSan
 
 bench-peers: build  ## compare with mpi4py on MPICH and on Open MPI
 	$(py) benchmarks/peers/run.py $(ARGS)
+
+bench-rdma: build $(stamps)/extra-bench  ## compare with perftest, UCX and Open MPI on RDMA devices in the lab
+	$(py) benchmarks/rdma/run.py $(ARGS)
+
+# Not a stamp: it only looks whether everything is there, and the lab may be asked for anywhere.
+lab: build $(stamps)/extra-test  ## a shell (or ARGS='-- command') beside real soft-RDMA devices
+	.ci/prepare-lab
+	@$(py) -m tests.lab $(ARGS)
 
 clean:  ## remove everything that was built, .venv included
 	rm -rf $(VENV) build dist docs/_build docs/_generated src/*.egg-info

@@ -9,6 +9,10 @@ PYRDV_DEBUG
 PYRDV_MODULES
     Shell patterns of module names, separated by spaces: build only these, for
     work on one part while another does not compile.
+PYRDV_VERBS
+    ``auto`` builds the modules of ``pyrdv.fabrics.verbs`` if rdma-core's headers
+    are found by the compiler, CPPFLAGS included; ``require`` fails without
+    them; ``off`` leaves the modules out.
 
 A ``.pyx`` that needs a C file beside it says so in its own head::
 
@@ -17,7 +21,9 @@ A ``.pyx`` that needs a C file beside it says so in its own head::
 
 import os
 import re
+import subprocess
 import sys
+import tempfile
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -26,6 +32,10 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext as base_build_ext
 
+# After setuptools, which brings distutils where Python no longer has it.
+from distutils.ccompiler import new_compiler  # isort: skip
+from distutils.sysconfig import customize_compiler  # isort: skip
+
 ROOT = Path(__file__).resolve().parent
 os.chdir(ROOT)  # distutils wants relative source paths
 
@@ -33,6 +43,9 @@ SANITIZE = os.environ.get("PYRDV_SANITIZE", "")
 DEBUG = os.environ.get("PYRDV_DEBUG", "") not in ("", "0")
 FLAVOUR = "sanitize" if SANITIZE else "debug" if DEBUG else "release"
 MODULES = os.environ.get("PYRDV_MODULES", "*").split()
+VERBS = os.environ.get("PYRDV_VERBS", "") or "auto"
+if VERBS not in ("auto", "require", "off"):
+    sys.exit(f"PYRDV_VERBS={VERBS}: give auto, require or off, or unset it")
 JOBS = len(os.sched_getaffinity(0))
 
 GENERATED = Path("build", f"cython-{FLAVOUR}")
@@ -143,6 +156,30 @@ def extensions():
         )
 
 
+VERBS_PACKAGE = "pyrdv.fabrics.verbs."
+VERBS_REMEDY = "install rdma-core's headers, 36 or newer (Debian: libibverbs-dev librdmacm-dev)"
+
+
+def verbs_missing():
+    """What the compiler lacks for the modules of verbs, in words; None if nothing."""
+    compiler = new_compiler()
+    customize_compiler(compiler)
+
+    def compiles(program):
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder, "try.c")
+            source.write_text(program, encoding="ascii")
+            command = [*compiler.compiler_so, "-std=gnu11", "-D_GNU_SOURCE", "-Icsrc"]
+            command += ["-c", str(source), "-o", str(source.with_suffix(".o"))]
+            return subprocess.run(command, capture_output=True).returncode == 0
+
+    if compiles('#include "verbs_shim.h"\nint (*first)(struct verbs_calls *) = verbs_open;\n'):
+        return None
+    if compiles("#include <infiniband/verbs.h>\n#include <rdma/rdma_cma.h>\n"):
+        return "infiniband/verbs.h is of an rdma-core that is too old"
+    return "infiniband/verbs.h and rdma/rdma_cma.h were not found"
+
+
 class build_ext(base_build_ext):
     """Translates and compiles on all cores, in place from a folder that is kept.
 
@@ -160,7 +197,30 @@ class build_ext(base_build_ext):
             self.build_lib = str(kept / "lib")
             self.build_temp = str(kept / "temp")
 
+    def leave_out_verbs(self):
+        """Take the modules of verbs away if they are not to be, or cannot be, built."""
+        verbs = [ext for ext in self.extensions if ext.name.startswith(VERBS_PACKAGE)]
+        if VERBS == "off":
+            text = "as PYRDV_VERBS=off says"
+        else:
+            text = verbs_missing() if verbs else None
+            if text is None:
+                return
+            text += f"; {VERBS_REMEDY}"
+        if VERBS == "require":
+            sys.exit(f"PYRDV_VERBS=require: {text}")
+        print(f"built without RDMA verbs: {text}", file=sys.stderr)
+        self.extensions = [ext for ext in self.extensions if ext not in verbs]
+        for ext in verbs:
+            # An earlier build may have made them: they would be taken for those of this one.
+            Path(self.build_lib, self.get_ext_filename(ext.name)).unlink(missing_ok=True)
+            if self.inplace:
+                Path("src", self.get_ext_filename(ext.name)).unlink(missing_ok=True)
+
     def run(self):
+        self.leave_out_verbs()
+        if not self.extensions:
+            return
         for ext in self.extensions:
             forget_stale(Path(ext.sources[0]), ext.depends)
         translated = cythonize(

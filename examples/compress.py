@@ -377,6 +377,8 @@ def run(comm, options, tree, output):
 
 def report(tree, size, figures):
     """Print the figures."""
+    ways = sorted({way for way in MPI.fabrics().values() if way != "self"})
+    print(f"fabric  {' and '.join(ways) or 'none: one rank'}")
     first, second = figures["passes"]
     wall = first[0].wall
     print(f"input   {tree.size:>13,} bytes, {len(tree.entries)} entries of the tree")

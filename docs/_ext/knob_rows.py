@@ -6,7 +6,8 @@ from pyrdv import config
 def knob_rows():
     """Rows (variable, default, allowed values, meaning) of every knob."""
     return [
-        (knob.variable, f"{knob.show(knob.default)} {knob.unit}".strip(), knob.allowed(), knob.help)
+        (knob.variable, f"{knob.show(knob.default) or 'empty'} {knob.unit}".strip(),
+         knob.allowed(), knob.help)
         for knob in config.KNOBS
     ]
 

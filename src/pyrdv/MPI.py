@@ -138,6 +138,11 @@ def counters():
     return _world.engine.counters()
 
 
+def fabrics():
+    """How this rank reaches each rank: a dict of rank to ``self``, ``shm`` or ``verbs DEVICE``."""
+    return _world.fabrics()
+
+
 __all__ = [
     "ANY_SOURCE", "ANY_TAG", "BAND", "BOR", "BOTTOM", "BSEND_OVERHEAD", "BXOR", "COMM_SELF",
     "COMM_WORLD", "CONGRUENT", "Comm", "Datatype", "Exception", "IDENT", "IN_PLACE", "Intracomm",
@@ -148,7 +153,7 @@ __all__ = [
     "UNDEFINED", "UNEQUAL", "pickle",
     "Attach_buffer", "Detach_buffer", "Finalize", "Get_library_version", "Get_processor_name",
     "Get_version", "Init", "Is_finalized", "Is_initialized", "Query_thread", "Wtick", "Wtime",
-    "counters",
+    "counters", "fabrics",
     *_datatypes,
     *[name for name in dir(_errors) if name == "SUCCESS" or name.startswith("ERR_")],
 ]

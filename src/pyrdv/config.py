@@ -21,7 +21,8 @@ class Knob:
     name : str
         Attribute of `Config`; the variable is ``PYRDV_`` and the name in capitals.
     kind : str
-        ``size`` (bytes; K, M, G allowed), ``int``, ``seconds`` (float), ``bool`` or ``choice``.
+        ``size`` (bytes; K, M, G allowed), ``int``, ``seconds`` (float), ``bool``, ``choice`` or
+        ``text``.
     default : object
         Value, in the unit of `kind`, when the variable is absent or empty.
     help : str
@@ -32,11 +33,14 @@ class Knob:
         Printed after the value.
     choices : tuple of str, optional
         Allowed words of kind ``choice``.
+    form : str, optional
+        What a ``text`` looks like, in words; its spelling is checked by whoever uses it.
     """
 
-    __slots__ = ("name", "kind", "default", "help", "low", "high", "unit", "choices")
+    __slots__ = ("name", "kind", "default", "help", "low", "high", "unit", "choices", "form")
 
-    def __init__(self, name, kind, default, help, low=None, high=None, unit="", choices=()):
+    def __init__(self, name, kind, default, help, low=None, high=None, unit="", choices=(),
+                 form=""):
         self.name = name
         self.kind = kind
         self.default = default
@@ -45,6 +49,7 @@ class Knob:
         self.high = high
         self.unit = unit or {"size": "bytes", "seconds": "s"}.get(kind, "")
         self.choices = choices
+        self.form = form
 
     @property
     def variable(self):
@@ -57,6 +62,8 @@ class Knob:
             return "one of " + ", ".join(self.choices)
         if self.kind == "bool":
             return "1/on/yes/true or 0/off/no/false"
+        if self.kind == "text":
+            return self.form
         what = {
             "size": "a number of bytes such as 65536, 64K, 1M",
             "int": f"a whole number{' of ' + self.unit if self.unit else ''}",
@@ -79,7 +86,7 @@ class Knob:
         ):
             raise ConfigError(
                 f"{self.variable}={text!r} is not allowed: it must be {self.allowed()} "
-                f"(default {self.show(self.default)}); correct it or unset the variable",
+                f"(default {self.show(self.default) or 'empty'}); correct it or unset the variable",
                 variable=self.variable, value=text,
             )
         return value
@@ -108,6 +115,11 @@ def _parse_bool(knob, text):
     return True if word in _YES else False if word in _NO else None
 
 
+def _parse_text(knob, text):
+    # It goes into error texts and reports of one line.
+    return text if text.isprintable() else None
+
+
 def _parse_choice(knob, text):
     word = text.lower()
     return word if word in knob.choices else None
@@ -119,6 +131,7 @@ _PARSERS = {
     "seconds": lambda knob, text: float(text),
     "bool": _parse_bool,
     "choice": _parse_choice,
+    "text": _parse_text,
 }
 
 KNOBS = (
@@ -140,6 +153,29 @@ KNOBS = (
     Knob("timeout_start", "seconds", 60.0,
          "How long a rank waits at start for the launcher and the other ranks.",
          low=0.1, high=86400.0),
+    Knob("fabric", "choice", "auto",
+         "How ranks reach each other: auto takes shared memory between processes of one user on "
+         "one host and verbs between all others, shm refuses peers on other hosts, verbs is used "
+         "even within one host.  The same on all ranks.",
+         choices=("auto", "shm", "verbs")),
+    Knob("rdma_device", "text", "",
+         "The RDMA device, and its port, that this rank uses; empty chooses.",
+         form="NAME or NAME:PORT, such as mlx5_0 or rxe0:1"),
+    Knob("rdma_gid", "int", -1,
+         "Index in the port's table of addresses (GIDs) that this rank uses; -1 chooses.",
+         low=-1, high=65535),
+    Knob("rdma_ring", "choice", "auto",
+         "Small messages by RDMA write into a ring that the receiver polls in memory: auto where "
+         "the device promises that data arrives in order, on everywhere (checked by a CRC where "
+         "nothing is promised), off never: they go by send and receive.",
+         choices=("auto", "on", "off")),
+    Knob("connect", "choice", "demand",
+         "When ranks connect to each other: demand at the first message, start all at once when "
+         "the job starts.  The same on all ranks.",
+         choices=("demand", "start")),
+    Knob("peer_timeout", "seconds", 5.0,
+         "How long a peer that answers nothing is believed alive.",
+         low=0.5, high=86400.0),
 )
 
 # Set by `pyrdv run` for its ranks. Internal: they may change in any version. The first element
@@ -151,12 +187,16 @@ INTERNAL = (
     ("PYRDV_JOB", "random name of the job"),
     ("PYRDV_SECRET", "hexadecimal secret of the job; removed from the environment once read"),
     ("PYRDV_PID", "the process that is the rank; its children see another number than their own"),
-    ("PYRDV_WRAPPED", "1: the program is not Python, so its first Python descendant is the rank"),
+    ("PYRDV_WRAPPED", "1: the program is not Python, or an agent starts it, so the first Python "
+     "descendant is the rank"),
+    ("PYRDV_HOST", "name that `pyrdv run --hosts` gave the host of the rank, for people"),
 )
 
 _BY_VARIABLE = {knob.variable: knob for knob in KNOBS}
-# Read at build time (PYRDV_SANITIZE...) or by tools: known here so that nobody is warned of them.
-_ELSEWHERE = ("PYRDV_SANITIZE", "PYRDV_DEBUG", "PYRDV_MODULES")
+# Read at build time (PYRDV_SANITIZE...), by tools or by the test lab: known here so that nobody
+# is warned of them.
+_ELSEWHERE = ("PYRDV_SANITIZE", "PYRDV_DEBUG", "PYRDV_MODULES", "PYRDV_VERBS")
+_ELSEWHERE_PREFIX = "PYRDV_LAB_"
 
 
 class Config:
@@ -221,7 +261,7 @@ def load(environ, warn=None):
         if knob is not None:
             if text.strip():
                 values[knob.name] = knob.parse(text)
-        elif name not in internal and name not in _ELSEWHERE:
+        elif not (name in internal or name in _ELSEWHERE or name.startswith(_ELSEWHERE_PREFIX)):
             _warn_unknown(name, warn)
     return Config(**values)
 
@@ -239,6 +279,11 @@ def _warn_unknown(name, warn):
         warnings.warn(text, stacklevel=3)
     else:
         warn(text)
+
+
+def choices(name):
+    """The words that the knob `name` takes."""
+    return _BY_VARIABLE[PREFIX + name.upper()].choices
 
 
 def table(environ):

@@ -7,7 +7,7 @@ E2. Each class has an MPI error class (`Error.error_class`); the text names the 
     (sizes, ranks, tags) and what to do about them.
 E3. The engine reports a small integer; `from_status` is the only function that turns it into an
     exception. The integers are those of ``engine/state.pxd``.
-E4. This module imports nothing, so every layer may import it.
+E4. This module imports nothing when it is loaded, so every layer may import it.
 """
 
 # MPI error classes. The numbers are ours to choose (the standard fixes SUCCESS = 0 and that
@@ -321,13 +321,30 @@ def _cancelled(source=None, tag=None):
     return CancelledError(f"the operation{which} was cancelled", source=source, tag=tag)
 
 
-def _no_memory(wanted_bytes=0, what="an operation"):
+def _no_memory(wanted_bytes=0, what="an operation", registering=False):
     size = f" ({wanted_bytes} bytes)" if wanted_bytes else ""
-    return NoMemoryError(
-        f"no memory for {what}{size}; complete outstanding requests before posting more, or "
-        "raise the process's memory limit",
-        wanted_bytes=wanted_bytes,
-    )
+    if registering:
+        text = f"memory for {what}{size} could not be registered for RDMA: {_locked_memory()}"
+    else:
+        text = (f"no memory for {what}{size}; complete outstanding requests before posting more, "
+                "or raise the process's memory limit")
+    return NoMemoryError(text, wanted_bytes=wanted_bytes)
+
+
+def _locked_memory():
+    """What the limit of locked memory is now, and how to raise it: registered memory counts."""
+    # Only here: this module is on every rank's way to its start (E4).
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    if soft == resource.RLIM_INFINITY:
+        return ("RLIMIT_MEMLOCK (`ulimit -l`) is unlimited, so the system or the device has no "
+                "more to give; use smaller messages, or fewer at a time")
+    most = "unlimited" if hard == resource.RLIM_INFINITY else f"{hard} bytes"
+    return (f"RLIMIT_MEMLOCK, the limit of locked memory, is {soft} bytes (`ulimit -l` shows "
+            f"{soft // 1024}; hard limit {most}); before the program starts set `ulimit -l "
+            "unlimited`, for which memlock in /etc/security/limits.conf, LimitMEMLOCK of a "
+            "service or --ulimit memlock=-1 of a container may have to allow it")
 
 
 def _invalid(what="", **facts):
@@ -354,8 +371,8 @@ def from_status(code, **facts):
         1 truncated, 2 peer lost, 3 cancelled, 4 no memory, 5 invalid.
     **facts
         What the text needs. 1: ``message_bytes, buffer_bytes, source, tag`` (bytes, ranks);
-        2: ``peer, reason=""``; 3: ``source=None, tag=None``; 4: ``wanted_bytes=0, what=""``;
-        5: ``what=""`` and any others.
+        2: ``peer, reason=""``; 3: ``source=None, tag=None``; 4: ``wanted_bytes=0, what=""``,
+        and ``registering=True`` where registration failed; 5: ``what=""`` and any others.
 
     Returns
     -------

@@ -1,23 +1,221 @@
 """The world of this process: from launch to finalize.
 
-The only file that names concrete fabrics and progress modes.
+The only file that names concrete fabrics and progress modes.  What ranks agree on at start:
+
+W1. One exchange of cards tells where everybody is.  From it alone every rank finds by the same
+    rule whether verbs is needed, so either all ranks make the second exchange or none.
+W2. Nothing of verbs is imported, and no device opened, unless it is needed.
+W3. In the second exchange a rank that has no usable device says so instead of an address; then all
+    ranks raise an error, and none waits for one that has given up.  The first of those without
+    gives all reasons, which are long, and the others name it.
 """
 
 import atexit
 import os
 import sys
 import threading
+from time import monotonic
 
 import pyrdv.api.interpreter  # noqa: F401 (first: it refuses subinterpreters)
-from pyrdv import config
+from pyrdv import config as config_module
 from pyrdv.collectives.intracomm import Intracomm
 from pyrdv.engine.engine import Engine
 from pyrdv.errors import ConfigError, LaunchError
-from pyrdv.launch import bootstrap, env
+from pyrdv.launch import bootstrap, env, places
 from pyrdv.progress.polling import wait_until
 
 #: Time a waiter polls before it yields, when every rank has a processor of its own.
 SPIN_NS = 30_000
+#: The same where some peer is reached over a network, whose answer takes longer.
+SPIN_NETWORK_NS = 300_000
+
+
+class Ways:
+    """How this rank reaches the others: its fabrics, and which of them serves whom.
+
+    Attributes
+    ----------
+    fabrics : list of Fabric
+        Those that serve a peer, for the engine.
+    routes : dict of int to int
+        Index into `fabrics` of the peers that the first does not serve.
+    neighbours : int
+        Number of ranks that may run on the processors of this one, itself included.
+    names : list of str
+        Per rank ``self``, ``shm`` or ``verbs DEVICE``.
+    """
+
+    def __init__(self, launch, config, client):
+        self.launch = launch
+        self.config = config
+        self.client = client
+        self.fabrics = []
+        self.routes = {}
+        self.neighbours = 1
+        self.names = ["self"]
+        self._shm = self._verbs = None
+        self._cards = []
+
+    def open(self):
+        """Open what is needed and agree with the other ranks.
+
+        Raises
+        ------
+        ConfigError
+            The ranks have different settings, or PYRDV_FABRIC forbids what they need.
+        LaunchError
+            Some rank has no usable device; the text says which, why, and what to do.
+        """
+        if self.config.fabric != "verbs":
+            from pyrdv.fabrics.shm.fabric import ShmFabric
+
+            self._shm = ShmFabric(self.launch.rank, self.launch.size, self.launch.secret,
+                                  self.config.single_copy)
+        self._meet()
+        rank, place = self.launch.rank, self._cards[self.launch.rank].place
+        by_shm = [self._shm is not None and card.place == place for card in self._cards]
+        # On every rank alike (W1): a place differs from some other exactly if not all are equal.
+        if not all(by_shm):
+            self._open_verbs([not near and peer != rank for peer, near in enumerate(by_shm)])
+        if self._shm is not None and sum(by_shm) > 1:
+            self._shm.set_peers([card.shm if near else None
+                                 for card, near in zip(self._cards, by_shm, strict=True)])
+            self.fabrics.append(self._shm)
+        elif self._shm is not None:
+            self._shm.close()
+        if self._verbs is not None:
+            self.fabrics.append(self._verbs)
+        other = f"verbs {self._verbs.device}" if self._verbs is not None else ""
+        self.names = ["self" if peer == rank else "shm" if near else other
+                      for peer, near in enumerate(by_shm)]
+        self.routes = {peer: len(self.fabrics) - 1 for peer, near in enumerate(by_shm) if not near}
+
+    def _meet(self):
+        """Exchange cards; check what must be one value for the whole job."""
+        config = self.config
+        modes, moments = config_module.choices("fabric"), config_module.choices("connect")
+        chosen = modes.index(config.fabric) + len(modes) * moments.index(config.connect)
+        own = places.Card(config.unexpected_max, chosen, places.own_place(), self.launch.host,
+                          self._shm.address if self._shm is not None else b"",
+                          places.own_processors())
+        self._cards = [places.Card.unpack(answer) for answer in
+                       self.client.exchange(own.pack(), config.timeout_start)]
+        self.neighbours = sum(card.machine == own.machine and card.processors == own.processors
+                              for card in self._cards)
+        for rank, card in enumerate(self._cards):
+            # Each end counts the other's eager credits, so both must reckon with one number.
+            self._same("PYRDV_UNEXPECTED_MAX", config.unexpected_max, card.allowance, rank)
+            self._same("PYRDV_FABRIC", config.fabric, modes[card.choices % len(modes)], rank)
+            self._same("PYRDV_CONNECT", config.connect, moments[card.choices // len(modes)], rank)
+
+    def _same(self, variable, own, other, rank):
+        if own != other:
+            raise ConfigError(
+                f"{variable} is {own} on rank {self.launch.rank} and {other} on rank {rank}; set "
+                "it to one value for the whole job")
+
+    def _open_verbs(self, far):
+        """Open the device and exchange addresses (W3); `far` says which ranks it serves."""
+        if self.config.fabric == "shm":
+            raise ConfigError(
+                f"PYRDV_FABRIC=shm, but not all ranks can share memory: "
+                f"{places.describe(self._cards)}; unset it, so that RDMA verbs connects those that "
+                "cannot, or start all ranks on one host as one user",
+                variable="PYRDV_FABRIC", value="shm")
+        why = ""
+        try:
+            self._verbs = self._make_verbs()
+        except (OSError, ValueError) as error:
+            # Alike on the ranks of one host, so that they are told once.
+            why = getattr(error, "strerror", None) or str(error)
+            why = why.replace(f" of rank {self.launch.rank}", "")
+        answers = self.client.exchange(
+            b"\0" + why.encode("utf-8", "replace")[:4000] if self._verbs is None
+            else b"\1" + self._verbs.address, self.config.timeout_start)
+        failed = {rank: answer[1:].decode("utf-8", "replace")
+                  for rank, answer in enumerate(answers) if answer[0] == 0}
+        if failed:
+            raise self._no_device(failed)
+        self._verbs.set_peers([answer[1:] if served else None
+                               for answer, served in zip(answers, far, strict=True)])
+
+    def _make_verbs(self):
+        """The verbs fabric; OSError or ValueError says why there can be none."""
+        from pyrdv.fabrics import verbs
+
+        if not verbs.built():
+            raise OSError(verbs.NOT_BUILT)
+        from pyrdv.fabrics.verbs.fabric import VerbsFabric
+
+        config = self.config
+        device, _, port = config.rdma_device.partition(":")
+        if not (port.isascii() and port.isdecimal() or config.rdma_device == device):
+            raise ValueError(f"PYRDV_RDMA_DEVICE={config.rdma_device!r} is not NAME or NAME:PORT; "
+                             "correct it or unset it")
+        return VerbsFabric(self.launch.rank, self.launch.size, self.launch.secret, device=device,
+                           port=int(port or 0), gid=config.rdma_gid, ring=config.rdma_ring,
+                           peer_timeout=config.peer_timeout)
+
+    def _no_device(self, failed):
+        """The error of this rank when those in `failed` have no usable device, and why."""
+        where = places.describe(self._cards)
+        if self.config.fabric == "verbs":
+            need = f"PYRDV_FABRIC=verbs, so every rank needs an RDMA device ({where})"
+            remedy = "unset PYRDV_FABRIC to use shared memory within a host"
+        else:
+            need = f"not all ranks can share memory, so they need RDMA devices ({where})"
+            remedy = "without a device, start all ranks on one host as one user"
+        need += f", but {places.ranges(list(failed))} cannot use one"
+        first = min(failed)
+        if self.launch.rank != first:
+            return LaunchError(f"{need}; the error of rank {first} says why")
+        groups = {}
+        for rank, why in failed.items():
+            groups.setdefault(why, []).append(rank)
+        told = "; ".join(f"{places.ranges(ranks)}: {why}"
+                         for why, ranks in list(groups.items())[:3])
+        more = f"; and {len(groups) - 3} other reasons" if len(groups) > 3 else ""
+        return LaunchError(f"{need}. {told}{more}. `pyrdv doctor` on these hosts tells more; "
+                           f"{remedy}")
+
+    def connect(self, engine):
+        """Connect to every peer now (PYRDV_CONNECT=start).
+
+        Raises
+        ------
+        LaunchError
+            Some connection did not come up in time; the text names the ranks.
+        """
+        timeout = self.config.timeout_start
+        until = monotonic() + timeout
+        if self._verbs is not None:
+            try:
+                self._verbs.connect_all(timeout)
+            except OSError as error:
+                raise LaunchError(f"rank {self.launch.rank} cannot connect to all ranks at start: "
+                                  f"{error}; PYRDV_CONNECT=demand connects when needed") from None
+        waiting = list(range(self.launch.size))
+
+        def up():
+            # One that has closed has been here, has nothing to say, and may be gone.
+            waiting[:] = [peer for peer in waiting
+                          if not engine.connect(peer) and engine.peer_states()[peer] != "closed"]
+            lost = [peer for peer in waiting if engine.peer_states()[peer] == "lost"]
+            if lost:
+                raise LaunchError(f"{places.ranges(lost)} died while rank {self.launch.rank} "
+                                  "connected to all ranks at start")
+            return not waiting
+
+        if not wait_until(engine, up, until - monotonic()):
+            raise LaunchError(
+                f"rank {self.launch.rank} is not connected to {places.ranges(waiting)} after "
+                f"{timeout:g} s; raise PYRDV_TIMEOUT_START if they are only slow")
+
+    def close(self):
+        """Close every fabric that was opened; idempotent."""
+        for fabric in (self._shm, self._verbs):
+            if fabric is not None:
+                fabric.close()
 
 
 class World:
@@ -32,25 +230,27 @@ class World:
     def __init__(self):
         self.launch = env.detect()
         # The launcher has warned about unknown variables once, for all ranks.
-        self.config = config.load(os.environ,
-                                  (lambda text: None) if self.launch.size > 1 else None)
+        self.config = config_module.load(
+            os.environ, (lambda text: None) if self.launch.size > 1 else None)
         env.line_buffer_output(self.launch)
         self.client = bootstrap.Client.connect(self.launch, self.config.timeout_start)
-        fabrics = []
+        ways = Ways(self.launch, self.config, self.client)
         try:
-            spin_ns = self._spin()
             if self.launch.size > 1:
-                fabrics.append(self._open_shm())
+                ways.open()
             self.engine = Engine(
-                self.launch.rank, self.launch.size, fabrics, eager_max=self.config.eager_max,
-                unexpected_max=self.config.unexpected_max, spin_ns=spin_ns)
+                self.launch.rank, self.launch.size, ways.fabrics, eager_max=self.config.eager_max,
+                unexpected_max=self.config.unexpected_max, spin_ns=self._spin(ways),
+                routes=ways.routes)
+            if self.client.fileno() >= 0:
+                self.engine.watch(self.client.fileno(), self._notice)
+            if self.config.connect == "start":
+                ways.connect(self.engine)
         except BaseException:
-            for fabric in fabrics:
-                fabric.close()
+            ways.close()
             self.client.close()
             raise
-        if self.client.fileno() >= 0:
-            self.engine.watch(self.client.fileno(), self._notice)
+        self._names = ways.names
         self.engine.abort = self.abort
         self.comm_world = Intracomm.world(self.engine)
         self.comm_self = Intracomm.alone(self.engine)
@@ -59,30 +259,17 @@ class World:
         os.register_at_fork(after_in_child=self.engine.forked)
         self.finalized = False
 
-    def _open_shm(self):
-        from pyrdv.fabrics.shm.fabric import ShmFabric
+    def fabrics(self):
+        """How each rank is reached: a dict of rank to ``self``, ``shm`` or ``verbs DEVICE``."""
+        return dict(enumerate(self._names))
 
-        fabric = ShmFabric(self.launch.rank, self.launch.size, self.launch.secret,
-                           self.config.single_copy)
-        allowance = self.config.unexpected_max
-        answers = self.client.exchange(allowance.to_bytes(8, "little") + fabric.address,
-                                       self.config.timeout_start)
-        # Each end counts the other's eager credits, so both must reckon with one number.
-        for rank, answer in enumerate(answers):
-            other = int.from_bytes(answer[:8], "little")
-            if other != allowance:
-                fabric.close()
-                raise ConfigError(
-                    f"PYRDV_UNEXPECTED_MAX is {allowance} on rank {self.launch.rank} and {other} "
-                    f"on rank {rank}; set it to one value for the whole job")
-        fabric.set_peers([answer[8:] for answer in answers])
-        return fabric
-
-    def _spin(self):
+    def _spin(self, ways):
         """How long a waiter polls, ns: not at all if ranks must share processors."""
         if self.config.spin >= 0:
             return self.config.spin * 1000
-        return SPIN_NS if self.launch.size <= len(os.sched_getaffinity(0)) else 0
+        if ways.neighbours > len(os.sched_getaffinity(0)):
+            return 0
+        return SPIN_NETWORK_NS if ways.routes else SPIN_NS
 
     def _notice(self):
         """What the launcher tells about other ranks."""

@@ -2,10 +2,21 @@
 
 import pytest
 
-from .worlds import KINDS
+from .worlds import KINDS, VerbsWorld
 
 
-@pytest.fixture(params=KINDS)
-def world(request):
+def pytest_generate_tests(metafunc):
+    if "kind_of_world" not in metafunc.fixturenames:
+        return
+    kinds = [pytest.param(kind, id=name) for name, kind in KINDS.items()]
+    device = metafunc.config.rdma_device
+    if device is not None:
+        kind = VerbsWorld.on(device.name, device.port, device.iwarp)
+        kinds.append(pytest.param(kind, id=kind.kind, marks=pytest.mark.verbs))
+    metafunc.parametrize("kind_of_world", kinds)
+
+
+@pytest.fixture
+def world(kind_of_world):
     """Make worlds of the kind under test: ``with world(2) as w``."""
-    return KINDS[request.param]
+    return kind_of_world

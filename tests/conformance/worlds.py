@@ -5,6 +5,7 @@ where the fabric needs it, ``turn``, and add the class to `KINDS`.
 """
 
 import random
+import time
 from collections import deque
 
 import numpy as np
@@ -17,7 +18,7 @@ from pyrdv.fabrics.sim.network import Network
 
 from . import names as MPI
 
-__all__ = ["KINDS", "MPI", "Stuck", "World", "pattern"]
+__all__ = ["KINDS", "MPI", "Stuck", "VerbsWorld", "World", "pattern"]
 
 # Turns without any movement after which a test is told that it hangs.
 PATIENCE = 3000
@@ -54,6 +55,8 @@ class World:
     # False where the kernel copies for the reader: it checks that the memory
     # exists, not that it was registered.
     checks_keys = True
+    # False where a READ of what is not there ends the connection, as on a device.
+    survives_bad_keys = True
 
     def __init__(self, size, *, seed=0, slots=None, **engine):
         self.prepare(size, seed, slots)
@@ -269,6 +272,51 @@ class StagedWorld(ShmWorld):
     kind = "shm-staged"
     single_copy = "off"
     checks_keys = True
+
+
+class VerbsWorld(World):
+    """A real RDMA device, all ranks in this process; `on` makes the class for a device."""
+
+    device = ""
+    port = 0
+    survives_bad_keys = False
+
+    @classmethod
+    def on(cls, device, port, iwarp):
+        """The kind of world for one device: ``siw`` for an iWARP one, else ``rxe``."""
+        return type("DeviceWorld", (cls,), {
+            "__doc__": f"Ranks that talk through {device}.", "kind": "siw" if iwarp else "rxe",
+            "device": device, "port": port})
+
+    def build(self, size, seed, slots):
+        from pyrdv.fabrics.verbs.fabric import VerbsFabric
+
+        fabrics = [VerbsFabric(rank, size, b"conformance", device=self.device, port=self.port,
+                               ring=self.rng.choice(("on", "off")))
+                   for rank in range(size)]
+        for fabric in fabrics:
+            fabric.set_peers([other.address for other in fabrics])
+        return fabrics
+
+    def turn(self):
+        # Packets take their time in the kernel's threads.
+        time.sleep(0.0002)
+        return 0
+
+    def step(self):
+        moved = sum(engine.step() for rank, engine in enumerate(self.engines)
+                    if rank not in self.dead)
+        return moved or self.turn()
+
+    def settle(self, quiet=3):
+        # A connection that is being set up makes many idle turns.
+        super().settle(max(quiet, 20))
+        while any(fabric.joining for fabric in self.fabrics):
+            super().settle(max(quiet, 20))
+
+    def kill(self, rank):
+        self.dead.add(rank)
+        self.fabrics[rank].vanish()
 
 
 KINDS = {world.kind: world for world in (SimWorld, ChaosWorld, ShmWorld, StagedWorld)}

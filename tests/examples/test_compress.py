@@ -91,6 +91,7 @@ def test_result_is_the_tree(tree, tmp_path, ranks, codec):
         return
     assert done.returncode == 0, done.stderr
     assert f"verified: {codec} -dc" in done.stdout
+    assert f"fabric  {'none: one rank' if ranks == 1 else 'shm'}\n" in done.stdout
     assert ("hidden share of communication: none" in done.stdout) == (ranks == 1)
     assert unpacked(path, codec, tmp_path / "back") == content(tree)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["back", "out"]

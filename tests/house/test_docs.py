@@ -116,6 +116,8 @@ def test_documentation_names_only_variables_that_exist():
     known = {knob.variable for knob in config.KNOBS} | {name for name, _ in config.INTERNAL}
     setup = (reading.ROOT / "setup.py").read_text(encoding="utf-8")
     known |= set(re.findall(r"\bPYRDV_[A-Z]+\b", setup))
+    for path in (reading.ROOT / "tests" / "lab").glob("*.py"):
+        known |= set(re.findall(r"\bPYRDV_LAB_[A-Z_]+\b", path.read_text(encoding="utf-8")))
     for name, text in prose().items():
         assert unknown_variables(text, known) == [], name
     assert unknown_variables("set PYRDV_NO_SUCH=1", known) == ["PYRDV_NO_SUCH"]

@@ -15,6 +15,7 @@ ROOTS = {
     "engine": ["step"],
     "shm": ["shm_post", "shm_poll", "shm_release", "shm_deregister"],
     "sim": ["sim_post", "sim_poll", "sim_release", "sim_deregister"],
+    "verbs": ["verbs_post", "verbs_poll", "verbs_release", "verbs_deregister"],
 }
 FORBIDDEN = {"malloc", "calloc", "realloc", "free", "PyMem_Malloc", "PyMem_Calloc", "PyMem_Free",
              "poll", "epoll_wait", "usleep", "nanosleep", "sched_yield", "pthread_mutex_lock",
@@ -22,7 +23,7 @@ FORBIDDEN = {"malloc", "calloc", "realloc", "free", "PyMem_Malloc", "PyMem_Callo
 # Registering is for calls: who reaches it from a step asks `in_call` first (checked below).
 GUARDED = {"op_register"}
 # Tables that are filled once, at import.
-CONSTANT = {"OPS", "MODES", "operations"}
+CONSTANT = {"OPS", "MODES", "operations", "table", "tried"}
 
 HEAD = re.compile(r"^cdef\s+(?:inline\s+)?[\w\s*]*?\b(\w+)\s*\(", re.MULTILINE)
 CALL = re.compile(r"(?<![.\w])(\w+)\s*\(")

@@ -44,6 +44,30 @@ def test_other_bad_values(name, text):
         config.load({name: text})
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("PYRDV_FABRIC", "tcp"), ("PYRDV_RDMA_RING", "1"), ("PYRDV_RDMA_GID", "-2"),
+     ("PYRDV_CONNECT", "later"), ("PYRDV_PEER_TIMEOUT", "0.4"),
+     ("PYRDV_RDMA_DEVICE", "rxe0\nrxe1")])
+def test_bad_values_of_rdma(name, text):
+    with pytest.raises(ConfigError, match=name):
+        config.load({name: text})
+
+
+def test_text_is_taken_as_it_is():
+    loaded = config.load({"PYRDV_RDMA_DEVICE": " Rxe0:1 ", "PYRDV_RDMA_GID": "3",
+                          "PYRDV_FABRIC": "Verbs", "PYRDV_PEER_TIMEOUT": "0.5"})
+    assert (loaded.rdma_device, loaded.rdma_gid, loaded.fabric, loaded.peer_timeout) == (
+        "Rxe0:1", 3, "verbs", 0.5)
+    knob = {knob.name: knob for knob in config.KNOBS}["rdma_device"]
+    with pytest.raises(ConfigError, match="NAME:PORT.*default empty"):
+        knob.parse("a\0b")
+
+
+def test_choices_of_a_knob():
+    assert config.choices("fabric") == ("auto", "shm", "verbs")
+
+
 def test_good_values():
     loaded = config.load({"PYRDV_SPIN": "50", "PYRDV_SINGLE_COPY": "OFF",
                           "PYRDV_TIMEOUT_START": "2.5", "PYRDV_UNEXPECTED_MAX": "1M"})

@@ -27,7 +27,13 @@ def test_rank():
     launch = env.detect(ranks_environment())
     assert (launch.rank, launch.size, launch.address, launch.job, launch.secret) == (
         1, 4, "127.0.0.1:4000", "abc", b"\xab" * 32)
-    assert launch.how == "pyrdv run" and launch.pid == os.getpid() and launch.host
+    assert launch.how == "pyrdv run" and launch.pid == os.getpid()
+    assert launch.host == os.uname().nodename
+
+
+def test_the_launcher_may_name_the_host():
+    assert env.detect(ranks_environment(PYRDV_HOST="node1")).host == "node1"
+    assert env.detect({"PYRDV_HOST": "node1"}).host == os.uname().nodename
 
 
 def test_the_secret_is_never_shown():

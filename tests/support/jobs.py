@@ -232,15 +232,16 @@ def case_names(path):
 class Programs:
     """Runs each program of cases once, and answers for each case (see tests/support/cases.py)."""
 
-    def __init__(self, make_folder):
+    def __init__(self, make_folder, make_jobs=Jobs):
         self.make_folder = make_folder
+        self.make_jobs = make_jobs
         self.outcomes = {}
 
     def check(self, path, case, n, *options, **more):
         """Demand that `case` of the program passed on `n` ranks."""
         key = (str(path), n, options, str(more))
         if key not in self.outcomes:
-            jobs = Jobs(self.make_folder())
+            jobs = self.make_jobs(self.make_folder())
             try:
                 self.outcomes[key] = jobs.run([path], n, *options, **more)
             except BaseException as error:

@@ -5,7 +5,7 @@ from posix.unistd cimport getpid
 
 from pyrdv.engine.calls cimport engine_peer_finished
 from pyrdv.engine.engine cimport Engine, own_process
-from pyrdv.engine.state cimport OP_PEER_LOST, OP_TRUNCATED
+from pyrdv.engine.state cimport OP_NO_MEMORY, OP_NOT_REGISTERED, OP_PEER_LOST, OP_TRUNCATED
 
 from pyrdv.api.constants import TAG_UB
 from pyrdv.errors import (
@@ -99,15 +99,19 @@ cdef class CommBase:
             return from_status(error, peer=peer, reason=self.why(peer))
         if error == 3:
             return from_status(error, source=peer, tag=tag)
-        if error == 4:
+        if error == OP_NO_MEMORY:
             return from_status(error, wanted_bytes=room)
+        if error == OP_NOT_REGISTERED:
+            return from_status(OP_NO_MEMORY, wanted_bytes=room, registering=True,
+                               what=f"a message with rank {peer}")
         return from_status(
             error, what=f"message of {total} bytes, tag {tag}, with rank {peer}: its memory "
-            "could not be read; was the sender's buffer unmapped?")
+            "could not be read; was the sender's buffer unmapped, or has the receiver an error "
+            "of its own?")
 
     cdef str why(self, int peer):
         if peer < 0:
             return "all other ranks have finished"
         if engine_peer_finished(self.engine.c, self.members.to_world(peer)):
             return "it has finished"
-        return "it died, or its connection broke"
+        return self.engine.reason(self.members.to_world(peer)) or "it died, or its connection broke"

@@ -280,6 +280,17 @@ cdef class Engine:
                 self.c.peers[i].fabric.ops.disconnect(self.c.peers[i].fabric, i)
         engine_unlock(&self.c.lock)
 
+    def reason(self, int peer):
+        """Why the connection to world rank `peer` ended, in words; empty if the fabric knows none.
+
+        Not for a hot path.
+        """
+        cdef int i
+        for i in range(self.c.fabric_count):
+            if self.c.fabrics[i] == self.c.peers[peer].fabric:
+                return self.fabrics[i].failure_text(peer)
+        return ""
+
     def peer_states(self):
         """State of each peer: 'new', 'up', 'closed', 'lost' or 'self'."""
         names = ("new", "up", "closed", "lost", "self")

@@ -22,7 +22,7 @@ cdef int op_fit(const op_t *op) noexcept nogil
 cdef void op_complete(engine_t *e, op_t *op, int error) noexcept nogil
 # The caller has read the results; the op goes back to the pool.
 cdef void op_release(engine_t *e, op_t *op) noexcept nogil
-# call.  Make op.buffer usable for transfers through the peer's fabric.
+# call.  Make op.buffer usable for transfers through the peer's fabric; 0 or OP_NOT_REGISTERED.
 # Returns 0, or an op_error.
 cdef int op_register(engine_t *e, op_t *op, uint32_t peer, int access) noexcept nogil
 

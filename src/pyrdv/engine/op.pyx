@@ -13,8 +13,8 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memset
 
 from pyrdv.engine.state cimport (
-    DATA_CLASSES, MESSAGES_LOW, OP_COMPLETE, OP_FREE, OP_NO_MEMORY, OP_REGISTERED, OP_TRUNCATED,
-    OPS_PER_SLAB, engine_t, message_t, op_t)
+    DATA_CLASSES, MESSAGES_LOW, OP_COMPLETE, OP_FREE, OP_NO_MEMORY, OP_NOT_REGISTERED,
+    OP_REGISTERED, OP_TRUNCATED, OPS_PER_SLAB, engine_t, message_t, op_t)
 from pyrdv.fabrics.contract cimport FABRIC_OK, fabric_t
 
 
@@ -127,7 +127,7 @@ cdef int op_register(engine_t *e, op_t *op, uint32_t peer, int access) noexcept 
         op.flags &= <uint8_t> ~OP_REGISTERED
         e.regions_in_use -= 1
     if fabric.ops.register_memory(fabric, op.buffer, op.length, access, &op.local) != FABRIC_OK:
-        return OP_NO_MEMORY
+        return OP_NOT_REGISTERED
     op.local_fabric = fabric
     op.flags |= OP_REGISTERED
     e.regions_in_use += 1

@@ -30,6 +30,7 @@ cdef enum op_error:
     OP_CANCELLED = 3
     OP_NO_MEMORY = 4
     OP_INVALID = 5
+    OP_NOT_REGISTERED = 6
 
 cdef enum op_kind:
     OP_SEND = 1
@@ -49,7 +50,8 @@ cdef enum op_flag:
     OP_SYNC = 1                 # send: complete only when matched
     OP_DONE_ONLY = 2            # receive: the data is here, DONE is still to be posted
     OP_REGISTERED = 4           # op.local is a live region
-    OP_REFUSED = 8              # receive: DONE must say that the data could not be read
+    OP_REFUSED = 8              # receive: DONE must say that the data could not be read;
+                                # op.error says why
 
 cdef enum message_kind:
     MESSAGE_EAGER = 1

@@ -26,8 +26,9 @@ from pyrdv.engine.protocols.rendezvous_get cimport (
     get_ended, get_serve, rts_arrived, rts_post)
 from pyrdv.engine.protocols.select cimport PROTOCOL_EAGER, choose
 from pyrdv.engine.state cimport (
-    MESSAGES_LOW, OP_DONE_ONLY, OP_NO_MEMORY, OP_PEER_LOST, OP_REGISTERED, OP_SYNC, OP_WAITING,
-    PEER_CLOSED, PEER_LOST, PEER_NEW, PEER_UP, POLL_BATCH, SERVE_LIMIT, engine_t, op_t, peer_t)
+    MESSAGES_LOW, OP_DONE_ONLY, OP_NOT_REGISTERED, OP_PEER_LOST, OP_REGISTERED, OP_SYNC,
+    OP_WAITING, PEER_CLOSED, PEER_LOST, PEER_NEW, PEER_UP, POLL_BATCH, SERVE_LIMIT, engine_t,
+    op_t, peer_t)
 from pyrdv.engine.wire cimport (
     PACKET_CREDIT, PACKET_DONE, PACKET_EAGER, PACKET_FINISH, PACKET_REFUSED, PACKET_RTS,
     PACKET_SYNC, WIRE_HEADER, WIRE_RTS, header_t, rts_t)
@@ -69,7 +70,7 @@ cdef int announce(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
                 e.call_needed = 1
                 return FABRIC_AGAIN
             if op_register(e, op, p.rank, ACCESS_REMOTE_READ) != 0:
-                op_complete(e, op, OP_NO_MEMORY)
+                op_complete(e, op, OP_NOT_REGISTERED)
                 return FABRIC_LOST
         status = rts_post(e, p, op)
     if status != FABRIC_OK and status != FABRIC_AGAIN:

@@ -34,6 +34,10 @@ cdef class Fabric:
         """Payload in bytes up to which eager is the better protocol."""
         return self.handle.eager_max
 
+    def failure_text(self, peer):
+        """Why the connection to world rank `peer` ended, for people; empty if nothing is known."""
+        return ""
+
     def disconnect(self, peer):
         """Close the connection to `peer` in good order."""
         self.handle.ops.disconnect(self.handle, peer)

@@ -431,7 +431,8 @@ def _dial(address, deadline):
         reason = error.strerror or "no answer in time"
         raise BootstrapError(
             f"cannot reach the launcher at {address}: {reason} (errno "
-            f"{error.errno or errno.ETIMEDOUT}); it may have ended, or PYRDV_ADDRESS is wrong"
+            f"{error.errno or errno.ETIMEDOUT}); it may have ended, or this rank runs where that "
+            "address does not lead to it: `pyrdv run --address` names another"
         ) from None
     return sock
 

@@ -6,14 +6,15 @@ import sys
 from pyrdv import config
 from pyrdv.errors import ConfigError, LaunchError
 from pyrdv.launch import env as launch_env
+from pyrdv.launch import hosts
 from pyrdv.launch.program import Program
 from pyrdv.launch.run import Job
 
 
 def add_arguments(parser):
     """Describe the options of ``pyrdv run`` (the program behind them is cut off before)."""
-    parser.add_argument("-n", "--ranks", type=_count, metavar="N", default=1,
-                        help="number of processes (default 1)")
+    parser.add_argument("-n", "--ranks", type=_count, metavar="N",
+                        help="number of processes (default 1, or what --hosts makes of it)")
     parser.add_argument("-m", "--module", action="store_true",
                         help="PROGRAM is a Python module")
     parser.add_argument("-l", "--prefix", action="store_true",
@@ -26,10 +27,21 @@ def add_arguments(parser):
                         help="SIGKILL follows SIGTERM after S seconds (3)")
     parser.add_argument("--env", action="append", type=_variable, metavar="NAME=VALUE", default=[],
                         help="set a variable for the ranks; may be repeated")
+    parser.add_argument("--fabric", choices=config.choices("fabric"),
+                        help="set PYRDV_FABRIC for the ranks")
+    parser.add_argument("--hosts", type=_told(hosts.parse), metavar="A,B", default=[],
+                        help="place the ranks on these hosts, in equal blocks; A:4,B:2 gives slots")
+    parser.add_argument("--agent", type=_told(hosts.Agent), metavar="CMD",
+                        help="put this command before that of each rank, with {host} and {rank} "
+                        "replaced; it takes the rank to its host")
+    parser.add_argument("--address", type=_told(_address), metavar="ADDR", default="127.0.0.1",
+                        help="where the launcher listens, an address of this machine that every "
+                        "rank can reach (default 127.0.0.1)")
 
 
 # Options of `add_arguments` that take the next word.
-VALUED = ("-n", "--ranks", "--timeout", "--grace", "--kill-after", "--env")
+VALUED = ("-n", "--ranks", "--timeout", "--grace", "--kill-after", "--env", "--fabric",
+          "--hosts", "--agent", "--address")
 
 
 def split_command(words):
@@ -43,6 +55,27 @@ def split_command(words):
             break
         at += 2 if word in VALUED else 1
     return words[:at], words[at:]
+
+
+def _told(parse):
+    """Turn a function that raises ValueError with a text for people into an option's type."""
+    def type(text):
+        try:
+            return parse(text)
+        except ValueError as error:
+            from argparse import ArgumentTypeError
+
+            raise ArgumentTypeError(str(error)) from None
+
+    return type
+
+
+def _address(text):
+    host = text.strip("[]")
+    if host in ("", "*", "0.0.0.0", "::"):
+        raise ValueError(f"{text!r} is no address that a rank can connect to: give one address of "
+                         "this machine")
+    return host
 
 
 def _count(text):
@@ -81,10 +114,16 @@ def _variable(text):
 def main(options, program, args):
     """Run a job for the command line; returns the exit status."""
     # A bad PYRDV_* value is reported once, here, and not by every rank.
+    extra = dict(options.env)
+    if options.fabric:
+        extra["PYRDV_FABRIC"] = options.fabric
     try:
-        config.load({**os.environ, **dict(options.env)}, warn=_warn)
-        job = Job(Program(program, args, options.module), options.ranks, options.prefix,
-                  options.timeout, options.grace, options.kill_after, options.env)
+        config.load({**os.environ, **extra}, warn=_warn)
+        hosts.check(options.hosts, options.agent)
+        placed = hosts.place(options.hosts, options.ranks) if options.hosts else None
+        size = len(placed) if placed else options.ranks or 1
+        job = Job(Program(program, args, options.module), size, options.prefix, options.timeout,
+                  options.grace, options.kill_after, extra, options.address, placed, options.agent)
         return job.run()
     except (LaunchError, ConfigError) as error:
         print(f"pyrdv run: {error}", file=sys.stderr)

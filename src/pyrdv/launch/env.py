@@ -3,9 +3,9 @@
 A rank is the process that `pyrdv run` started, not whatever descends from it: a child that
 `multiprocessing` spawns inherits the variables but is a single process of its own. The launcher
 therefore writes the process id of the rank into the rank's own environment (``PYRDV_PID``, between
-fork and exec), and `detect` compares. Where the program is not Python (a shell script, ``uv run``),
-the launcher sets ``PYRDV_WRAPPED`` and the first descendant that asks becomes the rank; should two
-ask, the launcher refuses the second.
+fork and exec), and `detect` compares. Where the program is not Python (a shell script, ``uv run``)
+or an agent starts it (``pyrdv run --agent``), the launcher sets ``PYRDV_WRAPPED`` and the first
+descendant that asks becomes the rank; should two ask, the launcher refuses the second.
 """
 
 import os
@@ -15,7 +15,7 @@ from pyrdv.errors import ConfigError
 
 _RANK_VARIABLES = ("PYRDV_RANK", "PYRDV_SIZE", "PYRDV_ADDRESS", "PYRDV_JOB", "PYRDV_SECRET",
                    "PYRDV_PID")
-MARKED = (*_RANK_VARIABLES, "PYRDV_WRAPPED")
+MARKED = (*_RANK_VARIABLES, "PYRDV_WRAPPED", "PYRDV_HOST")
 
 # (name for people, variable with the number of processes, variable with this one's number).
 # Slurm sets SLURM_NTASKS in batch scripts too, which run once: only the step's variables count.
@@ -46,21 +46,21 @@ class Launch:
     pid : int
         This process. After a fork `os.getpid` differs, and the child is no rank.
     host : str
-        Name of this machine, for people.
+        Name of this machine, for people: the one that `pyrdv run --hosts` gave it, or its own.
     how : str
         ``pyrdv run``, ``alone``, or ``child of a rank``.
     """
 
     __slots__ = ("rank", "size", "address", "secret", "job", "pid", "host", "how")
 
-    def __init__(self, rank, size, address, secret, job, how):
+    def __init__(self, rank, size, address, secret, job, how, host=""):
         self.rank = rank
         self.size = size
         self.address = address
         self.secret = secret
         self.job = job
         self.pid = os.getpid()
-        self.host = os.uname().nodename
+        self.host = host or os.uname().nodename
         self.how = how
 
     @property
@@ -72,16 +72,6 @@ class Launch:
         # Never the secret.
         return (f"Launch(rank={self.rank}, size={self.size}, address={self.address!r}, "
                 f"job={self.job!r}, pid={self.pid}, how={self.how!r})")
-
-
-def host_id():
-    """A string equal in two processes exactly if they share one running kernel and machine."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
-            boot = file.read().strip().decode("ascii", "replace")
-    except OSError:
-        boot = ""
-    return f"{os.uname().nodename} {boot}"
 
 
 _known = None
@@ -155,7 +145,7 @@ def _from_launcher(environ):
         # The value stays out of the text: error texts end up in logs.
         raise ConfigError("PYRDV_SECRET is not 64 hexadecimal digits; these variables are set by "
                           "`pyrdv run`, start the program with it or unset PYRDV_RANK")
-    return Launch(rank, size, address, secret, job, "pyrdv run")
+    return Launch(rank, size, address, secret, job, "pyrdv run", environ.get("PYRDV_HOST", ""))
 
 
 def _text(environ, name):

@@ -35,7 +35,7 @@ class Program:
         elif _is_python(name):
             self.path, self.argv = sys.executable, [sys.executable, name, *args]
         else:
-            self.path = _find_executable(name)
+            self.path = find_executable(name)
             self.argv = [name, *args]
             # Python itself is the rank; anything else may start the process that is.
             self.wrapped = not os.path.basename(self.path).startswith("python")
@@ -50,7 +50,8 @@ def _is_python(name):
     return os.path.isfile(os.path.join(name, "__main__.py"))
 
 
-def _find_executable(name):
+def find_executable(name):
+    """Path of a program as a shell would find it; LaunchError as for `Program`."""
     if "/" in name:
         places = [name]
     else:

@@ -1,4 +1,4 @@
-"""``pyrdv run``: start the ranks of a job on this machine and see them through to their end.
+"""``pyrdv run``: start the ranks of a job from this machine and see them through to their end.
 
 One thread, one event loop. Invariants:
 
@@ -20,7 +20,7 @@ from pyrdv.errors import LaunchError
 from pyrdv.launch import env as launch_env
 from pyrdv.launch import output, server
 from pyrdv.launch.loop import READ, Loop
-from pyrdv.launch.program import CANNOT_EXECUTE
+from pyrdv.launch.program import CANNOT_EXECUTE, find_executable
 from pyrdv.launch.spawn import spawn
 
 TIMED_OUT = 124
@@ -94,14 +94,18 @@ class Job:
         Seconds between a rank's failure and SIGTERM to the others, in which they learn of it.
     kill_after : float
         Seconds between SIGTERM and SIGKILL.
-    extra_env : sequence of (str, str)
+    extra_env : mapping of str to str
         Variables for the ranks.
-    host : str
+    address : str
         Address to listen on.
+    hosts : sequence of str, optional
+        Name of each rank's host, from `hosts.place`.
+    agent : hosts.Agent, optional
+        Command in front of that of each rank.
     """
 
     def __init__(self, program, size, prefix=False, timeout=None, grace=1.0, kill_after=3.0,
-                 extra_env=(), host="127.0.0.1"):
+                 extra_env=(), address="127.0.0.1", hosts=None, agent=None):
         self._program = program
         self._size = size
         self._prefix = prefix
@@ -109,7 +113,9 @@ class Job:
         self._grace = grace
         self._kill_after = kill_after
         self._extra_env = dict(extra_env)
-        self._host = host
+        self._address = address
+        self._hosts = hosts
+        self._agent = agent
         self._ranks = []
         self._status = None
         self._interrupted = False
@@ -138,7 +144,7 @@ class Job:
         secret = server.new_secret()
         name = os.urandom(8).hex()
         self._server = server.Server(self._loop, self._size, secret, name, self._on_abort,
-                                     self._say, host=self._host, max_pending=pending)
+                                     self._say, host=self._address, max_pending=pending)
         restore = self._catch_signals()
         try:
             self._start_all(self._environment(secret, name), limits)
@@ -160,16 +166,23 @@ class Job:
         variables.update(self._extra_env)
         variables.update(PYRDV_SIZE=str(self._size), PYRDV_ADDRESS=self._server.address,
                          PYRDV_JOB=name, PYRDV_SECRET=secret.hex())
-        if self._program.wrapped:
+        # An agent may start the program as a child.
+        if self._program.wrapped or self._agent is not None:
             variables["PYRDV_WRAPPED"] = "1"
         return [os.fsencode(f"{key}={value}") for key, value in variables.items()]
 
+    def _command(self, number):
+        """The file to execute for a rank, and its arguments."""
+        if self._agent is None:
+            return self._program.path, self._program.argv
+        words = self._agent.command(self._hosts[number] if self._hosts else "", number)
+        return find_executable(words[0]), words + self._program.argv
+
     def _start_all(self, variables, limits):
-        path = os.fsencode(self._program.path)
-        argv = [os.fsencode(arg) for arg in self._program.argv]
+        commands = [self._command(number) for number in range(self._size)]
         null = _above_two(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
         try:
-            for number in range(self._size):
+            for number, (path, argv) in enumerate(commands):
                 stdin = self._open_stdin(null) if number == 0 else null
                 try:
                     self._start(number, path, argv, variables, stdin, limits)
@@ -182,14 +195,17 @@ class Job:
     def _start(self, number, path, argv, variables, stdin, limits):
         out_read, out_write = _pipe()
         err_read, err_write = _pipe()
+        own = [f"PYRDV_RANK={number}"]
+        if self._hosts:
+            own.append(f"PYRDV_HOST={self._hosts[number]}")
         try:
-            pid = spawn(path, argv, [*variables, b"PYRDV_RANK=%d" % number],
-                        stdin, out_write, err_write, limits)
+            pid = spawn(os.fsencode(path), list(map(os.fsencode, argv)),
+                        [*variables, *map(os.fsencode, own)], stdin, out_write, err_write, limits)
         except OSError as error:
             os.close(out_read)
             os.close(err_read)
             raise LaunchError(
-                f"rank {number} of {self._size} cannot be started: {self._program.path}: "
+                f"rank {number} of {self._size} cannot be started: {path}: "
                 f"{error.strerror} (errno {error.errno}); "
                 + ("the limit of processes is reached: see `ulimit -u`, or start fewer ranks"
                    if error.filename is None else "is it a program for this machine?"),
@@ -251,7 +267,8 @@ class Job:
         if self._status is not None:
             return
         self._status = 128 - rank.status if rank.status < 0 else rank.status
-        line = f"rank {rank.number} (process {rank.pid} on {os.uname().nodename}) "
+        host = self._hosts[rank.number] if self._hosts else os.uname().nodename
+        line = f"rank {rank.number} (process {rank.pid} on {host}) "
         line += rank.how_ended()
         if rank.status == -signal.SIGKILL:
             line += ", which the kernel does when memory runs out (see dmesg)"

@@ -9,8 +9,9 @@ DESCRIPTION = """\
 Messages between Python processes that move while the program computes.
 
 commands:
-  run      start a program on several processes of this machine
+  run      start a program on several processes
   bench    measure latency, bandwidth and message rate
+  doctor   show devices and limits of this machine, what will be used, and what is wrong
   config   list the settings (environment variables PYRDV_*) with their present values
 
 `pyrdv COMMAND --help` tells more about each."""
@@ -27,9 +28,14 @@ exit status:
 When one rank fails the others are told, then ended. Ctrl-C interrupts every rank; a second one
 kills them. When the launcher itself is killed, the ranks are too.
 
+The agent of --hosts must run the words behind it as its own process or a child, with the
+environment it gets: nsenter, ip netns exec, chroot. ssh does not carry the environment.
+
 examples:
   pyrdv run -n 4 solve.py --size 1000
   pyrdv run -n 2 --prefix -m package.module
+  pyrdv run -n 4 --hosts node0,node1 --agent 'nsenter --net=/run/netns/{host}' \\
+      --address 10.77.0.1 solve.py
 """
 
 
@@ -75,7 +81,7 @@ def _run(words):
     from pyrdv.launch import command
 
     parser = _parser("run", usage="pyrdv run [options] [-m] PROGRAM [args ...]",
-                     description="Start a program on several processes of this machine.",
+                     description="Start a program on several processes.",
                      epilog=RUN_EPILOG)
     command.add_arguments(parser)
     before, program = command.split_command(words)
@@ -91,6 +97,15 @@ def _bench(words):
     parser = _parser("bench", description="Measure latency, bandwidth and message rate.")
     bench.add_arguments(parser)
     return bench.main(parser.parse_args(words)) or 0
+
+
+def _doctor(words):
+    from pyrdv.tools import doctor
+
+    parser = _parser("doctor", description="Show what this machine offers, what pyrdv will use of "
+                     "it and why, and what is wrong.", epilog=doctor.EPILOG)
+    doctor.add_arguments(parser)
+    return doctor.main(parser.parse_args(words))
 
 
 def _config(words):
@@ -113,7 +128,7 @@ def _config(words):
     return 0
 
 
-_COMMANDS = {"run": _run, "bench": _bench, "config": _config}
+_COMMANDS = {"run": _run, "bench": _bench, "doctor": _doctor, "config": _config}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -46,7 +46,7 @@ cdef int done_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
         return status
     if status == FABRIC_OK:
         credits_told(p, &h)
-    op_complete(e, op, OP_INVALID if op.flags & OP_REFUSED else op_fit(op))
+    op_complete(e, op, op.error if op.flags & OP_REFUSED else op_fit(op))
     return status
 
 

@@ -21,8 +21,8 @@ from pyrdv.engine.op cimport (
 from pyrdv.engine.peer cimport credits_told, header_fill, ready_append
 from pyrdv.engine.protocols.done cimport done_fill, done_start
 from pyrdv.engine.state cimport (
-    MESSAGE_RTS, OP_PEER_LOST, OP_READING, OP_RECV, OP_REFUSED, OP_REGISTERED,
-    OP_WAITING, PEER_NEW, PEER_UP, engine_t, message_t, op_t, peer_t)
+    MESSAGE_RTS, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST, OP_READING, OP_RECV, OP_REFUSED,
+    OP_REGISTERED, OP_WAITING, PEER_NEW, PEER_UP, engine_t, message_t, op_t, peer_t)
 from pyrdv.engine.wire cimport PACKET_RTS, WIRE_HEADER, WIRE_RTS, header_t, rts_t
 from pyrdv.fabrics.contract cimport (
     ACCESS_LOCAL, FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, WR_FENCE, WR_READ, WR_SEND, WR_SIGNALED,
@@ -116,6 +116,7 @@ cdef int get_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
         if op_register(e, op, p.rank, ACCESS_LOCAL) != 0:
             # The sender must not wait for ever because this side has no memory.
             op.flags |= OP_REFUSED
+            op.error = OP_NOT_REGISTERED
             op.moved = 0
             done_start(e, p, op)
             return FABRIC_LOST
@@ -164,4 +165,5 @@ cdef void get_ended(engine_t *e, const completion *c) noexcept nogil:
         op_complete(e, op, OP_PEER_LOST)
     else:
         op.flags |= OP_REFUSED
+        op.error = OP_INVALID
         done_start(e, p, op)

@@ -1,0 +1,500 @@
+# cython: language_level=3
+"""The control path: listeners, events, silence, the end of a link, of a device, of a fabric.
+
+N1  An event is copied and acknowledged before it is acted upon: destroying an
+    id waits for the acknowledgement of all its events.
+N2  Nothing waits, but for connection_farewell and the kernel's own teardown.
+N3  An address is bound for each listener, never the wildcard: iWARP cannot
+    listen on that, and it is how a device is chosen.  The listeners form a list
+    through ``context``; the context of every other id is its link.
+N4  A link that was up ends here: what has arrived is taken first, so that a
+    peer that said BYE and left is not taken for lost (F7).  A disconnection or
+    a failure alone does not say which of the two it was.
+N5  A dead machine or a cut cable raises no event.  A link that was silent for
+    ``probe_every`` is probed: a READ of the peer's control word, which its
+    device or its kernel answers, not its program.  If that stays out until
+    three quarters of the peer timeout have passed since the last look at
+    which the link was heard of, and half of it since the probe, the peer is
+    lost; with the time until that look and the next one, that is within the
+    whole.  Where the device itself repeats and gives up (not iWARP) a probe
+    behind a long transfer is left to it.  Time during which this process did
+    not look counts for nobody: completions are taken before anything is
+    concluded.
+N6  A removed device is let go of at once and completely, for its removal waits.
+"""
+from libc.errno cimport EADDRNOTAVAIL, EINVAL, ENODEV, ENOMEM, errno
+from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset, strncmp
+
+from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_FAILED, FABRIC_LOST, FABRIC_OK, fabric_t
+from pyrdv.fabrics.verbs.joining cimport (
+    PRIVATE_ROOM, join_event, join_fail, join_look, join_request, join_start, news_t)
+from pyrdv.fabrics.verbs.libibverbs cimport (
+    IBV_EVENT_DEVICE_FATAL, IBV_TRANSPORT_IWARP, ibv_async_event, ibv_device_attr)
+from pyrdv.fabrics.verbs.librdmacm cimport (
+    RDMA_CM_EVENT_CONNECT_REQUEST, RDMA_CM_EVENT_DEVICE_REMOVAL, RDMA_CM_EVENT_DISCONNECTED,
+    RDMA_PS_TCP, rdma_cm_event, rdma_cm_id, sockaddr, sockaddr_storage)
+from pyrdv.fabrics.verbs.link cimport link_down, link_free, links_settle, now_ns
+from pyrdv.fabrics.verbs.memory cimport memory_close
+from pyrdv.fabrics.verbs.sending cimport link_fail, link_owe
+from pyrdv.fabrics.verbs.state cimport (
+    FAIL_DEVICE, FAIL_DISCONNECTED, FAIL_NONE, FAIL_SILENT, LINK_DOWN, LINK_UP, OWE_BYE,
+    OWE_PROBE, link_t, peer_t, verbs_t)
+
+
+cdef extern from "<poll.h>" nogil:
+    struct pollfd:
+        int fd
+        short events
+        short revents
+    short POLLIN
+    int poll(pollfd *fds, unsigned long count, int timeout)
+
+cdef extern from "<fcntl.h>" nogil:
+    int F_GETFL, F_SETFL, O_NONBLOCK
+    int fcntl(int fd, int command, ...)
+
+cdef extern from "<sys/epoll.h>" nogil:
+    enum:
+        EPOLLIN
+    int EPOLL_CTL_ADD, EPOLL_CLOEXEC
+    ctypedef union epoll_data_t:
+        uint64_t u64
+    struct epoll_event:
+        uint32_t events
+        epoll_data_t data
+    int epoll_create1(int flags)
+    int epoll_ctl(int epoll, int operation, int fd, epoll_event *event)
+
+cdef extern from "<sys/timerfd.h>" nogil:
+    int TFD_CLOEXEC, TFD_NONBLOCK
+    int CLOCK_MONOTONIC
+    int timerfd_create(int clock, int flags)
+
+cdef extern from "<sys/eventfd.h>" nogil:
+    int EFD_CLOEXEC, EFD_NONBLOCK
+    int eventfd(unsigned int value, int flags)
+
+cdef extern from "<unistd.h>" nogil:
+    int close(int fd)
+
+
+cdef enum:
+    EVENTS = 64             # handled by one turn
+    READS_MAX = 16          # READs under way on one link, asked for
+    BACKLOG = 1024          # requests that wait for us
+    DEVICE_NAME = 64
+
+
+# Events ---------------------------------------------------------------------
+
+cdef bint next_news(verbs_t *f, news_t *out) noexcept nogil:
+    """Take one event (N1); False: there is none."""
+    cdef rdma_cm_event *event = NULL
+    if f.lib.rdma_get_cm_event(f.events, &event):
+        return False
+    out.event = event.event
+    out.status = event.status
+    out.id = event.id
+    out.listener = event.listen_id
+    out.responder_resources = event.param.conn.responder_resources
+    out.initiator_depth = event.param.conn.initiator_depth
+    out.length = 0
+    if event.param.conn.private_data != NULL:
+        out.length = min(<uint32_t> event.param.conn.private_data_len, <uint32_t> PRIVATE_ROOM)
+        memcpy(out.data, event.param.conn.private_data, out.length)
+    f.lib.rdma_ack_cm_event(event)
+    return True
+
+
+cdef bint is_listener(const verbs_t *f, const rdma_cm_id *ident) noexcept nogil:
+    cdef const rdma_cm_id *at = f.listener
+    while at != NULL:
+        if at == ident:
+            return True
+        at = <const rdma_cm_id *> at.context
+    return False
+
+
+cdef void heed(verbs_t *f, const news_t *news) noexcept nogil:
+    cdef link_t *link
+    if news.event == RDMA_CM_EVENT_DEVICE_REMOVAL:
+        device_lost(f)
+    elif news.event == RDMA_CM_EVENT_CONNECT_REQUEST:
+        join_request(f, news)
+    elif not is_listener(f, news.id):
+        link = <link_t *> news.id.context
+        if link.state != LINK_UP:
+            join_event(f, link, news)
+        if news.event == RDMA_CM_EVENT_DISCONNECTED:
+            disconnected(f, news.id)
+
+
+cdef void disconnected(verbs_t *f, const rdma_cm_id *ident) noexcept nogil:
+    # The link is looked for anew: it may have come up or gone while the event was handled.
+    cdef uint32_t i
+    for i in range(f.link_room):
+        if f.links[i] != NULL and f.links[i].id == ident and f.links[i].state == LINK_UP:
+            f.links[i].ending = 1
+            return
+
+
+cdef int hear(verbs_t *f) noexcept nogil:
+    """Handle what waits in the event channel, bounded; how much."""
+    cdef news_t news
+    cdef int count = 0
+    while count < EVENTS and f.events != NULL and next_news(f, &news):
+        count += 1
+        heed(f, &news)
+    return count
+
+
+cdef int hear_device(verbs_t *f) noexcept nogil:
+    cdef ibv_async_event event
+    cdef int count = 0
+    while count < EVENTS and f.context != NULL and f.lib.ibv_get_async_event(
+            f.context, &event) == 0:
+        count += 1
+        f.lib.ibv_ack_async_event(&event)
+        if event.event_type == IBV_EVENT_DEVICE_FATAL:
+            device_lost(f)
+    return count
+
+
+# Links that are up ----------------------------------------------------------
+
+cdef bint silent(verbs_t *f, link_t *link, int64_t now) noexcept nogil:
+    """Probe a silent link; whether it has been silent for too long (N5)."""
+    cdef uint32_t transfers
+    if link.heard:
+        link.heard = 0
+        link.heard_at = now
+    if link.probed_at == 0:
+        if now - link.heard_at >= f.probe_every:
+            link.probed_at = now
+            link_owe(f, link, OWE_PROBE)
+        return False
+    if now - link.probed_at < f.peer_timeout // 2 or now - link.heard_at < f.peer_timeout * 3 // 4:
+        return False
+    links_settle(f)
+    if link.heard or link.probed_at == 0:
+        return False
+    transfers = link.reads + link.writes
+    if not link.owed & OWE_PROBE:
+        transfers -= 1      # the probe itself
+    return link.iwarp or transfers == 0
+
+
+cdef bint look(verbs_t *f, link_t *link, int64_t now) noexcept nogil:
+    """What time and failures did to `link`; whether something happened."""
+    if link.state == LINK_DOWN:
+        if f.peers[link.peer].link == link:
+            return False
+        link_free(f, link)
+        return True
+    if link.state != LINK_UP:
+        return join_look(f, link, now)
+    if link.failure == FAIL_NONE and not link.ending and silent(f, link, now):
+        link_fail(f, link, FAIL_SILENT, 0)
+    if link.failure == FAIL_NONE and not link.ending:
+        if f.peers[link.peer].leaving and not link.bye_sent and not link.owed & OWE_BYE:
+            link_owe(f, link, OWE_BYE)  # it came up after verbs_disconnect
+        return False
+    if link.ending:
+        links_settle(f)
+        link_fail(f, link, FAIL_DISCONNECTED, 0)
+    link_down(f, link)
+    return True
+
+
+cdef int connection_turn(verbs_t *f) noexcept nogil:
+    cdef pollfd watched[2]
+    cdef int64_t now
+    cdef uint32_t i
+    cdef int happened = 0
+    if f.events == NULL:
+        return look_around(f, now_ns())
+    watched[0].fd = f.events.fd
+    watched[1].fd = f.context.async_fd if f.context != NULL else -1
+    for i in range(2):
+        watched[i].events = POLLIN
+        watched[i].revents = 0
+    if poll(watched, 2, 0) > 0:
+        if watched[0].revents:
+            happened += hear(f)
+        if watched[1].revents:
+            happened += hear_device(f)
+    if happened >= EVENTS:
+        return happened     # more may wait: draw no conclusion from the time yet
+    now = now_ns()
+    return happened + look_around(f, now)
+
+
+cdef int look_around(verbs_t *f, int64_t now) noexcept nogil:
+    cdef uint32_t i
+    cdef int happened = 0
+    for i in range(f.link_room):
+        if f.links[i] != NULL:
+            happened += look(f, f.links[i], now)
+    return happened
+
+
+cdef int64_t connection_due(const verbs_t *f) noexcept nogil:
+    cdef int64_t due = f.probe_every
+    cdef int64_t now = 0
+    cdef int64_t left
+    cdef uint32_t i
+    for i in range(f.link_room):
+        if f.links[i] != NULL and f.links[i].state != LINK_UP and f.links[i].state != LINK_DOWN:
+            if now == 0:
+                now = now_ns()
+            left = f.links[i].deadline - now
+            due = min(due, left if left > 0 else 1)
+    return due
+
+
+cdef void connection_wait(verbs_t *f, int ms) noexcept nogil:
+    cdef pollfd watched
+    watched.fd = f.events.fd if f.events != NULL else -1
+    watched.events = POLLIN
+    watched.revents = 0
+    poll(&watched, 1, ms)
+
+
+# The operations of the contract ---------------------------------------------
+
+cdef int verbs_connect(fabric_t *self, uint32_t peer) noexcept nogil:
+    cdef verbs_t *f = <verbs_t *> self
+    cdef peer_t *p
+    if peer >= self.size or peer == self.rank or f.peers[peer].leaving:
+        self.error = EINVAL
+        return FABRIC_FAILED
+    p = &f.peers[peer]
+    if p.ended:
+        return FABRIC_LOST
+    if p.link != NULL:
+        if p.link.state == LINK_UP and p.link.failure == FAIL_NONE:
+            return FABRIC_OK
+        return FABRIC_LOST if p.link.state == LINK_DOWN else FABRIC_AGAIN
+    if p.failure:
+        return FABRIC_LOST
+    if f.events == NULL and not f.device_gone:
+        self.error = EINVAL
+        return FABRIC_FAILED
+    return join_start(f, peer)
+
+
+cdef void verbs_disconnect(fabric_t *self, uint32_t peer) noexcept nogil:
+    cdef verbs_t *f = <verbs_t *> self
+    cdef link_t *link
+    if peer >= self.size or peer == self.rank or f.peers[peer].leaving:
+        return
+    f.peers[peer].leaving = 1
+    link = f.peers[peer].link
+    if link != NULL and link.state == LINK_UP:
+        link_owe(f, link, OWE_BYE)
+
+
+# Opening --------------------------------------------------------------------
+
+cdef int unblocking(int fd) noexcept nogil:
+    return fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK)
+
+
+cdef int watch(verbs_t *f, int fd) noexcept nogil:
+    cdef epoll_event event
+    event.events = EPOLLIN
+    event.data.u64 = <uint64_t> fd
+    return epoll_ctl(f.base.wake_fd, EPOLL_CTL_ADD, fd, &event)
+
+
+cdef int connection_open(verbs_t *f) noexcept nogil:
+    f.base.wake_fd = epoll_create1(EPOLL_CLOEXEC)
+    f.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)
+    f.kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
+    if f.base.wake_fd < 0 or f.timer_fd < 0 or f.kick_fd < 0:
+        return -1
+    f.events = f.lib.rdma_create_event_channel()
+    if f.events == NULL or unblocking(f.events.fd):
+        return -1
+    return -1 if watch(f, f.events.fd) or watch(f, f.timer_fd) or watch(f, f.kick_fd) else 0
+
+
+cdef int connection_listen(verbs_t *f, const char *device, sockaddr_storage *where,
+                           uint16_t *port) noexcept nogil:
+    cdef rdma_cm_id *ident = NULL
+    cdef int kept = 0
+    if f.lib.rdma_create_id(f.events, &ident, NULL, RDMA_PS_TCP):
+        return -1
+    if f.lib.rdma_bind_addr(ident, <sockaddr *> where):
+        kept = errno if errno else EADDRNOTAVAIL
+    elif ident.verbs == NULL:
+        kept = EADDRNOTAVAIL
+    elif strncmp(ident.verbs.device.name, device, DEVICE_NAME):
+        kept = ENODEV
+    elif f.lib.rdma_listen(ident, BACKLOG):
+        kept = errno if errno else EADDRNOTAVAIL
+    if kept:
+        f.lib.rdma_destroy_id(ident)
+        (&errno)[0] = kept
+        return -1
+    # The order of bytes in a port number is the network's.
+    port[0] = f.lib.rdma_get_src_port(ident)
+    ident.context = f.listener
+    f.listener = ident
+    f.context = ident.verbs
+    return 0
+
+
+cdef int connection_prepare(verbs_t *f) noexcept nogil:
+    cdef ibv_device_attr attr
+    f.iwarp = f.context.device.transport_type == IBV_TRANSPORT_IWARP
+    if f.lib.ibv_query_device(f.context, &attr):
+        (&errno)[0] = ENODEV
+        return -1
+    f.reads_max = <uint32_t> max(1, min(READS_MAX, attr.max_qp_rd_atom))
+    f.reads_init_max = <uint32_t> max(1, min(READS_MAX, attr.max_qp_init_rd_atom))
+    (&errno)[0] = ENOMEM
+    f.pd = f.lib.ibv_alloc_pd(f.context)
+    if f.pd == NULL:
+        return -1
+    f.channel = f.lib.ibv_create_comp_channel(f.context)
+    if f.channel == NULL or unblocking(f.channel.fd) or watch(f, f.channel.fd):
+        return -1
+    return -1 if unblocking(f.context.async_fd) or watch(f, f.context.async_fd) else 0
+
+
+# Closing --------------------------------------------------------------------
+
+cdef bint taking_leave(verbs_t *f, link_t *link) noexcept nogil:
+    """Whether the peer may not have got everything yet; asks it once BYE was posted.
+
+    A READ that was answered shows that everything before it has arrived (V5).
+    """
+    if link.state != LINK_UP or link.failure != FAIL_NONE or link.ending:
+        return False
+    if not f.peers[link.peer].leaving:
+        return False
+    if not link.bye_sent:
+        if not link.owed & OWE_BYE:
+            link_owe(f, link, OWE_BYE)
+        return True
+    if link.deadline == 0:
+        link.deadline = 1       # unused while a link is up: the question was asked
+        link_owe(f, link, OWE_PROBE)
+    return link.owed & OWE_PROBE or link.sq_done != link.sq_head
+
+
+cdef void connection_farewell(verbs_t *f) noexcept nogil:
+    cdef int64_t limit = now_ns() + f.peer_timeout
+    cdef uint32_t i
+    cdef bint waiting = True
+    cdef int rounds = 0
+    while waiting:
+        links_settle(f)
+        pay_owed(f)
+        waiting = False
+        for i in range(f.link_room):
+            if f.links[i] != NULL and taking_leave(f, f.links[i]):
+                waiting = True
+        if not waiting or now_ns() > limit:
+            return
+        rounds += 1
+        if rounds > 20:
+            connection_wait(f, 1)
+        hear(f)
+        if f.device_gone:
+            return
+
+
+cdef void pay_owed(verbs_t *f) noexcept nogil:
+    # What poll does for links that lacked room.
+    cdef uint32_t i
+    for i in range(f.link_room):
+        if f.links[i] != NULL and f.links[i].owed and f.links[i].state == LINK_UP:
+            link_owe(f, f.links[i], 0)
+
+
+cdef void device_close(verbs_t *f) noexcept nogil:
+    """Give everything that belongs to the device back."""
+    cdef rdma_cm_id *ident = f.listener
+    cdef rdma_cm_id *next
+    cdef uint32_t i
+    for i in range(f.cq_count):
+        f.lib.ibv_destroy_cq(f.cqs[i])
+    f.cq_count = 0
+    memory_close(f)
+    while ident != NULL:
+        next = <rdma_cm_id *> ident.context
+        f.lib.rdma_destroy_id(ident)
+        ident = next
+    f.listener = NULL
+    if f.channel != NULL:
+        f.lib.ibv_destroy_comp_channel(f.channel)
+        f.channel = NULL
+    if f.pd != NULL:
+        f.lib.ibv_dealloc_pd(f.pd)
+        f.pd = NULL
+    f.context = NULL
+
+
+cdef void device_lost(verbs_t *f) noexcept nogil:
+    """N6: the device was removed or is broken; every link is lost."""
+    cdef link_t *link
+    cdef uint32_t i
+    if f.device_gone:
+        return
+    f.device_gone = 1
+    for i in range(f.link_room):
+        link = f.links[i]
+        if link == NULL or link.state == LINK_DOWN:
+            continue
+        if link.state == LINK_UP:
+            link_fail(f, link, FAIL_DEVICE, ENODEV)
+            link_down(f, link)
+        else:
+            join_fail(f, link, FAIL_DEVICE, ENODEV)
+    device_close(f)
+
+
+cdef void close_fd(int *fd) noexcept nogil:
+    if fd[0] >= 0:
+        close(fd[0])
+    fd[0] = -1
+
+
+cdef void connection_close(verbs_t *f) noexcept nogil:
+    cdef uint32_t i
+    for i in range(f.link_room):
+        if f.links[i] != NULL:
+            link_down(f, f.links[i])
+            link_free(f, f.links[i])
+    device_close(f)
+    if f.events != NULL:
+        f.lib.rdma_destroy_event_channel(f.events)
+        f.events = NULL
+    close_fd(&f.timer_fd)
+    close_fd(&f.kick_fd)
+    close_fd(&f.base.wake_fd)
+
+
+cdef void connection_abandon(verbs_t *f) noexcept nogil:
+    # The objects are the parent's: any call would act on its connections, or fail.
+    if f.context != NULL:
+        close(f.context.cmd_fd)
+        close(f.context.async_fd)
+    if f.channel != NULL:
+        close(f.channel.fd)
+    if f.events != NULL:
+        close(f.events.fd)
+    f.cq_count = 0
+    f.context = NULL
+    f.channel = NULL
+    f.events = NULL
+    f.listener = NULL
+    f.pd = NULL
+    f.device_gone = 1
+    close_fd(&f.timer_fd)
+    close_fd(&f.kick_fd)
+    close_fd(&f.base.wake_fd)
+    memset(f.peers[f.base.rank].key, 0, 16)

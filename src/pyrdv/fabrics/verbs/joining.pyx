@@ -1,0 +1,388 @@
+# cython: language_level=3
+"""Setting connections up, from either side, without ever blocking.
+
+J1  One link per pair (P10).  If both sides connect at once, the attempt of the
+    lower rank goes on: that rank refuses the other's request (REJECT_RIVAL);
+    the other drops its own when it sees the request of the lower rank, or
+    tries again after the refusal, for its request may have been the only one.
+J2  A request of a peer whose earlier one was accepted, but which has not said
+    HELLO, replaces that one: the peer has given it up.  (The very same request
+    again is somebody else's recording.)
+J3  Addresses are tried in the order of their promise, and again from the
+    first, until the limit.  A request that was sent may wait long: the peer
+    may be computing, and only its kernel knows of the request.  So it is sent
+    anew from time to time, by a new address resolution, which fails if the
+    peer's machine is gone, and is given up after ANSWER_PATIENCE peer
+    timeouts.  A kernel's own refusal says that the peer does not listen any
+    more: then the limit comes near.
+J4  While a link is not up, ``heard_at`` is the limit of the whole set-up and
+    ``deadline`` that of the present step; in LINK_NEW, when to try again.
+    ``ending`` says that a request was sent once.
+J5  On iWARP the kernel waits, when an id is destroyed, for the answer to its
+    request, up to its own time-out of several seconds.  So an attempt with a
+    request under way is not destroyed there but orphaned: no peer names it any
+    more, and the answer, whatever it is, ends it.  For the same reason only
+    the kernel's time-out has a request repeated.
+J6  A peer to which the set-up failed stays lost: peer.failure.  Its reason is
+    in peer.wc_status: reject_reason or equipment << 16 | detail, or an errno.
+"""
+from libc.errno cimport (
+    ECONNREFUSED, ECONNRESET, EHOSTUNREACH, ENODEV, EPROTO, ETIMEDOUT, errno)
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.string cimport memset
+
+from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_FAILED, FABRIC_LOST, FABRIC_OK
+from pyrdv.fabrics.verbs.handshake cimport (
+    REJECT_ALREADY, REJECT_GONE, REJECT_NONE, REJECT_RESOURCES, REJECT_RIVAL, REJECT_STRANGER,
+    REJECT_VERSION, hello_fill, hello_t, nonce_new, reject_fill, reject_read, reject_t,
+    reply_check, reply_fill, reply_t, request_check, request_fill, request_t)
+from pyrdv.fabrics.verbs.librdmacm cimport (
+    RDMA_CM_EVENT_ADDR_ERROR, RDMA_CM_EVENT_ADDR_RESOLVED, RDMA_CM_EVENT_CONNECT_ERROR,
+    RDMA_CM_EVENT_DISCONNECTED, RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_REJECTED,
+    RDMA_CM_EVENT_ROUTE_ERROR, RDMA_CM_EVENT_ROUTE_RESOLVED, RDMA_CM_EVENT_UNREACHABLE,
+    RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, RDMA_PS_TCP, rdma_cm_id, rdma_conn_param, sockaddr)
+from pyrdv.fabrics.verbs.link cimport (
+    LACK_ID, LACK_LINK, link_equip, link_free, link_new, link_strip, link_up, links_settle, now_ns)
+from pyrdv.fabrics.verbs.sending cimport control_send
+from pyrdv.fabrics.verbs.state cimport (
+    FAIL_DEVICE, FAIL_DISCONNECTED, FAIL_LOCAL, FAIL_NONE, FAIL_REFUSED, FAIL_SILENT, KIND_HELLO,
+    LINK_ACCEPTED, LINK_CONNECTING, LINK_DOWN, LINK_NEW, LINK_RESOLVING, LINK_UP, link_t, peer_t,
+    verbs_t)
+
+
+cdef enum:
+    RESOLVE_MS = 2000               # for an address, and for a route
+    ANSWER_PATIENCE = 12            # peer timeouts that a request may stay unanswered
+    RETRY_NS = 50_000_000           # between two rounds over the addresses
+    RIVAL_NS = 500_000_000          # until an attempt that was refused for the other's is repeated
+    DEAF_NS = 500_000_000           # for a peer whose kernel says that nobody listens
+    NOBODY_LISTENS = 8              # reason in an InfiniBand refusal: no such service
+    ACK_UNIT_NS = 4096              # of the transport's time-out, times a power of two
+    ACK_LOW = 14                    # 67 ms
+    ACK_HIGH = 17                   # 0.54 s
+    RETRIES = 7                     # the most that the transport can do
+    NEVER_BIT = 62                  # of a deadline that never comes
+
+
+cdef inline void note(verbs_t *f, uint32_t peer, int failure, int detail) noexcept nogil:
+    if f.peers[peer].failure == FAIL_NONE:
+        f.peers[peer].failure = <uint8_t> failure
+        f.peers[peer].wc_status = detail
+
+
+cdef void leave(verbs_t *f, link_t *link) noexcept nogil:
+    """Have done with a link that is not up, without waiting (J5)."""
+    if link.iwarp and link.state == LINK_CONNECTING:
+        f.peers[link.peer].link = NULL
+        link.deadline = <int64_t> 1 << NEVER_BIT
+    else:
+        link_free(f, link)
+
+
+cdef void join_fail(verbs_t *f, link_t *link, int failure, int detail) noexcept nogil:
+    note(f, link.peer, failure, detail)
+    leave(f, link)
+
+
+# Parameters of a connection -------------------------------------------------
+
+cdef int transport_retries(const verbs_t *f, uint8_t *ack) noexcept nogil:
+    """Time-out and retries with which loss is noticed within about 0.6 of the peer timeout."""
+    cdef int64_t budget = f.peer_timeout * 3 // 5
+    cdef int64_t tries
+    ack[0] = ACK_LOW
+    while ack[0] < ACK_HIGH and (<int64_t> ACK_UNIT_NS << (ack[0] + 1)) * (RETRIES + 1) <= budget:
+        ack[0] += 1
+    tries = budget // (<int64_t> ACK_UNIT_NS << ack[0])
+    return 1 if tries <= 2 else RETRIES if tries > RETRIES else <int> tries - 1
+
+
+cdef void parameters(verbs_t *f, rdma_cm_id *ident, rdma_conn_param *out, const void *data,
+                     uint8_t length) noexcept nogil:
+    cdef uint8_t ack
+    memset(out, 0, sizeof(rdma_conn_param))
+    out.private_data = data
+    out.private_data_len = length
+    out.responder_resources = <uint8_t> f.reads_max
+    out.initiator_depth = <uint8_t> f.reads_init_max
+    out.flow_control = 1
+    out.retry_count = <uint8_t> transport_retries(f, &ack)
+    # Never needed (V3); iWARP has none.
+    out.rnr_retry_count = 0 if f.iwarp else 7
+    if not f.iwarp and f.lib.rdma_set_option(ident, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT,
+                                             &ack, sizeof(ack)):
+        # An old kernel: its time-out is 0.54 s.
+        out.retry_count = <uint8_t> max(1, min(
+            RETRIES, f.peer_timeout * 3 // 5 // (<int64_t> ACK_UNIT_NS << ACK_HIGH) - 1))
+
+
+cdef void negotiated(verbs_t *f, link_t *link, const news_t *news) noexcept nogil:
+    # Both sides ask for and grant the same, so the smaller of all is safe for both.
+    link.reads_max = min(f.reads_init_max, <uint32_t> news.initiator_depth,
+                         <uint32_t> news.responder_resources)
+    if link.reads_max == 0:
+        link.reads_max = 1
+
+
+# The active side ------------------------------------------------------------
+
+cdef int join_start(verbs_t *f, uint32_t peer) noexcept nogil:
+    cdef peer_t *p = &f.peers[peer]
+    cdef link_t *link
+    if f.device_gone or p.address == NULL:
+        f.base.error = ENODEV if f.device_gone else EHOSTUNREACH
+        note(f, peer, FAIL_DEVICE if f.device_gone else FAIL_REFUSED, f.base.error)
+        return FABRIC_FAILED
+    if (<routes_t *> p.address).count == 0:
+        f.base.error = EHOSTUNREACH
+        note(f, peer, FAIL_REFUSED, EHOSTUNREACH)
+        return FABRIC_FAILED
+    link = link_new(f, peer)
+    if link == NULL:
+        note(f, peer, FAIL_LOCAL, LACK_LINK << 16 | f.base.error)
+        return FABRIC_FAILED
+    link.active = 1
+    link.heard_at = now_ns() + f.peer_timeout
+    p.link = link
+    attempt(f, link)
+    if p.link != NULL:
+        return FABRIC_AGAIN
+    return FABRIC_FAILED if p.failure == FAIL_LOCAL else FABRIC_LOST
+
+
+cdef void attempt(verbs_t *f, link_t *link) noexcept nogil:
+    """Try the pair of addresses `candidate`."""
+    cdef routes_t *routes = <routes_t *> f.peers[link.peer].address
+    cdef route_t *route = &routes.route[link.candidate]
+    if f.lib.rdma_create_id(f.events, &link.id, link, RDMA_PS_TCP):
+        link.id = NULL
+        f.base.error = errno
+        join_fail(f, link, FAIL_LOCAL, LACK_ID << 16 | f.base.error)
+        return
+    link.state = LINK_RESOLVING
+    link.deadline = now_ns() + <int64_t> 2 * RESOLVE_MS * 1000000
+    if f.lib.rdma_resolve_addr(link.id, <sockaddr *> &route.source, <sockaddr *> &route.target,
+                               RESOLVE_MS):
+        attempt_failed(f, link, errno)
+
+
+cdef void attempt_failed(verbs_t *f, link_t *link, int error) noexcept nogil:
+    """The next pair of addresses, or the first again after a while (J3)."""
+    cdef int64_t now = now_ns()
+    link_strip(f, link)
+    if error == ECONNREFUSED or error == ECONNRESET:
+        # Its kernel said so: nobody listens there any more.
+        link.heard_at = min(link.heard_at, now + DEAF_NS)
+    link.wc_status = error
+    link.state = LINK_NEW
+    link.deadline = now
+    link.candidate += 1
+    if link.candidate >= (<routes_t *> f.peers[link.peer].address).count:
+        link.candidate = 0
+        link.deadline = now + RETRY_NS
+
+
+cdef void route_found(verbs_t *f, link_t *link) noexcept nogil:
+    """Equip the link and send the request."""
+    cdef rdma_conn_param parameter
+    cdef request_t request
+    cdef int64_t now = now_ns()
+    cdef int problem = link_equip(f, link)
+    if problem:
+        join_fail(f, link, FAIL_LOCAL, problem)
+        return
+    link.nonce = nonce_new()
+    request_fill(f, link, &request)
+    parameters(f, link.id, &parameter, &request, sizeof(request))
+    if f.lib.rdma_connect(link.id, &parameter):
+        attempt_failed(f, link, errno)
+        return
+    link.state = LINK_CONNECTING
+    link.deadline = now + f.peer_timeout
+    if not link.ending:
+        # The first request: from now on the peer may simply be busy.
+        link.ending = 1
+        link.heard_at = now + ANSWER_PATIENCE * f.peer_timeout
+
+
+cdef void answered(verbs_t *f, link_t *link, const news_t *news) noexcept nogil:
+    """The peer accepted: check it, say HELLO (V2, H1)."""
+    cdef hello_t hello
+    cdef int reason = reply_check(f, link, news.data, news.length)
+    if reason != REJECT_NONE:
+        f.counters.refused += 1
+        join_fail(f, link, FAIL_REFUSED, reason << 16 | EPROTO)
+        return
+    link.ending = 0
+    negotiated(f, link, news)
+    hello_fill(f, link, &hello)
+    if control_send(f, link, KIND_HELLO, &hello, sizeof(hello)) != FABRIC_OK:
+        join_fail(f, link, FAIL_DISCONNECTED, ECONNRESET)
+        return
+    link_up(f, link)
+
+
+cdef void turned_down(verbs_t *f, link_t *link, const news_t *news) noexcept nogil:
+    cdef reject_t reject
+    if reject_read(news.data, news.length, &reject):
+        if reject.reason == REJECT_RIVAL:
+            link_strip(f, link)
+            link.state = LINK_NEW
+            link.deadline = now_ns() + RIVAL_NS
+        elif reject.reason == REJECT_ALREADY or reject.reason == REJECT_GONE:
+            join_fail(f, link, FAIL_DISCONNECTED, reject.reason << 16)
+        elif reject.reason == REJECT_VERSION:
+            join_fail(f, link, FAIL_REFUSED, REJECT_VERSION << 16 | reject.version & 0xFFFF)
+        else:
+            join_fail(f, link, FAIL_REFUSED, reject.reason << 16 | reject.detail & 0xFFFF)
+        return
+    if news.status == NOBODY_LISTENS:
+        attempt_failed(f, link, ECONNREFUSED)
+    else:
+        attempt_failed(f, link, -news.status if news.status < 0 else EPROTO)
+
+
+cdef inline bint over(int event) noexcept nogil:
+    """Whether nothing comes of a request, or of its acceptance, after this event."""
+    return (event == RDMA_CM_EVENT_REJECTED or event == RDMA_CM_EVENT_UNREACHABLE
+            or event == RDMA_CM_EVENT_CONNECT_ERROR or event == RDMA_CM_EVENT_DISCONNECTED)
+
+
+cdef void join_event(verbs_t *f, link_t *link, const news_t *news) noexcept nogil:
+    cdef int event = news.event
+    if f.peers[link.peer].link != link:
+        if event == RDMA_CM_EVENT_ESTABLISHED or over(event):
+            link_free(f, link)      # an orphan (J5)
+    elif link.state == LINK_ACCEPTED:
+        if event == RDMA_CM_EVENT_DISCONNECTED:
+            # Its HELLO, and more, may be here already.
+            links_settle(f)
+        if link.state == LINK_ACCEPTED and over(event):
+            link_free(f, link)
+    elif event == RDMA_CM_EVENT_ADDR_RESOLVED:
+        if f.lib.rdma_resolve_route(link.id, RESOLVE_MS):
+            attempt_failed(f, link, errno)
+    elif event == RDMA_CM_EVENT_ROUTE_RESOLVED:
+        if link.id.verbs != f.context:
+            attempt_failed(f, link, ENODEV)
+        else:
+            route_found(f, link)
+    elif event == RDMA_CM_EVENT_ESTABLISHED:
+        answered(f, link, news)
+    elif event == RDMA_CM_EVENT_REJECTED:
+        turned_down(f, link, news)
+    elif event == RDMA_CM_EVENT_ADDR_ERROR or event == RDMA_CM_EVENT_ROUTE_ERROR or over(event):
+        if event == RDMA_CM_EVENT_ADDR_ERROR:
+            # Its machine does not answer: no more patience than for silence.
+            link.heard_at = min(link.heard_at, now_ns() + f.peer_timeout)
+        attempt_failed(f, link, -news.status if news.status < 0 else EHOSTUNREACH)
+
+
+cdef bint join_look(verbs_t *f, link_t *link, int64_t now) noexcept nogil:
+    if link.failure != FAIL_NONE:
+        # Only what came in on an accepted link can fail before it is up.
+        link_free(f, link)
+        return True
+    if link.state == LINK_ACCEPTED:
+        # Its HELLO must not wait for a poll.
+        links_settle(f)
+        if link.state == LINK_UP:
+            return True
+    if now < link.deadline:
+        return False
+    if link.state == LINK_ACCEPTED:
+        f.counters.refused += 1
+        link_free(f, link)
+    elif now >= link.heard_at:
+        join_fail(f, link, FAIL_SILENT if link.state == LINK_CONNECTING else FAIL_REFUSED,
+                  link.wc_status if link.wc_status else ETIMEDOUT)
+    elif link.state == LINK_NEW:
+        attempt(f, link)
+    elif link.iwarp and link.state == LINK_CONNECTING:
+        link.deadline = link.heard_at   # J5
+    else:
+        attempt_failed(f, link, ETIMEDOUT)
+    return True
+
+
+# The passive side -----------------------------------------------------------
+
+cdef void refuse(verbs_t *f, rdma_cm_id *ident, int reason, uint32_t detail) noexcept nogil:
+    cdef reject_t reject
+    f.counters.refused += 1
+    reject_fill(reason, detail, &reject)
+    f.lib.rdma_reject(ident, &reject, sizeof(reject))
+    f.lib.rdma_destroy_id(ident)
+
+
+cdef int verdict(verbs_t *f, const request_t *request) noexcept nogil:
+    """Whether the peer may connect now (J1, J2)."""
+    cdef peer_t *p = &f.peers[request.source]
+    if p.link != NULL and p.link.state == LINK_ACCEPTED:
+        links_settle(f)
+    if f.device_gone or p.ended or (p.failure and p.link == NULL):
+        return REJECT_GONE
+    if p.link == NULL:
+        return REJECT_NONE
+    if p.link.state == LINK_ACCEPTED:
+        return REJECT_ALREADY if p.link.peer_nonce == request.nonce else REJECT_NONE
+    if p.link.state == LINK_UP or p.link.state == LINK_DOWN:
+        return REJECT_ALREADY
+    if request.source < f.base.rank or p.link.state == LINK_NEW:
+        return REJECT_NONE
+    return REJECT_RIVAL
+
+
+cdef void join_request(verbs_t *f, const news_t *news) noexcept nogil:
+    cdef request_t request
+    cdef link_t *link
+    cdef peer_t *p
+    cdef int problem
+    cdef int reason = request_check(f, news.data, news.length, &request)
+    if reason == REJECT_NONE and news.id.verbs != f.context:
+        reason = REJECT_STRANGER
+    if reason == REJECT_NONE:
+        reason = verdict(f, &request)
+    if reason != REJECT_NONE:
+        refuse(f, news.id, reason, 0)
+        return
+    p = &f.peers[request.source]
+    if p.link != NULL:
+        leave(f, p.link)
+    link = link_new(f, request.source)
+    if link == NULL:
+        refuse(f, news.id, REJECT_RESOURCES, f.base.error)
+        return
+    link.id = news.id
+    link.id.context = link
+    link.nonce = nonce_new()
+    link.peer_nonce = request.nonce
+    problem = link_equip(f, link)
+    if problem:
+        link.id = NULL
+        if news.id.qp != NULL:
+            f.lib.rdma_destroy_qp(news.id)
+            f.cq_links[link.cq] -= 1
+        link_free(f, link)
+        refuse(f, news.id, REJECT_RESOURCES, problem & 0xFFFF)
+        return
+    p.link = link
+    accept(f, link, news)
+
+
+cdef void accept(verbs_t *f, link_t *link, const news_t *news) noexcept nogil:
+    cdef rdma_conn_param parameter
+    cdef reply_t reply
+    cdef int64_t now = now_ns()
+    negotiated(f, link, news)
+    reply_fill(f, link, &reply)
+    parameters(f, link.id, &parameter, &reply, sizeof(reply))
+    parameter.responder_resources = <uint8_t> min(f.reads_max, <uint32_t> news.responder_resources)
+    parameter.initiator_depth = <uint8_t> link.reads_max
+    if f.lib.rdma_accept(link.id, &parameter):
+        # The other side has given up meanwhile, or will notice.
+        link_free(f, link)
+        return
+    link.state = LINK_ACCEPTED
+    link.deadline = now + f.peer_timeout
+    link.heard_at = now

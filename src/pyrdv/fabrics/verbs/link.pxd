@@ -1,0 +1,35 @@
+# cython: language_level=3
+"""Links: their memory, queue pair and place in the fabric (see .pyx)."""
+from libc.stdint cimport int64_t, uint32_t
+
+from pyrdv.fabrics.verbs.state cimport link_t, verbs_t
+
+
+# What could not be made, in the upper half of what link_equip returns; errno is in the lower.
+cdef enum equipment:
+    LACK_MEMORY = 1         # allocated
+    LACK_REGISTERED = 2     # pinned
+    LACK_CQ = 3
+    LACK_QP = 4
+    LACK_RECEIVES = 5
+    LACK_LINK = 6           # place in the fabric's table
+    LACK_ID = 7             # of the connection manager
+
+# All are ``call``.
+cdef int64_t now_ns() noexcept nogil
+# A link in state LINK_NEW without memory; NULL with errno in f.base.error.
+cdef link_t *link_new(verbs_t *f, uint32_t peer) noexcept nogil
+# Give a link that has an id memory, a queue pair and posted receives.  0, or
+# equipment << 16 | errno and f.base.error; link_strip undoes what was done.
+cdef int link_equip(verbs_t *f, link_t *link) noexcept nogil
+# Take queue pair and id away; memory stays, for another attempt.
+cdef void link_strip(verbs_t *f, link_t *link) noexcept nogil
+# The link is ready for packets.
+cdef void link_up(verbs_t *f, link_t *link) noexcept nogil
+# The end of a link that was up (F4, F7, L3): what has arrived is kept for poll,
+# what is under way ends as lost.
+cdef void link_down(verbs_t *f, link_t *link) noexcept nogil
+# Forget a link whose end was returned, or that was never up.
+cdef void link_free(verbs_t *f, link_t *link) noexcept nogil
+# Take all completions that are there now into the links.
+cdef void links_settle(verbs_t *f) noexcept nogil

@@ -1,0 +1,154 @@
+# cython: language_level=3
+"""Registered memory of a verbs fabric.
+
+M1  A key is the device's remote key in its upper half and an index into
+    ``regions`` in its lower half.  The peer uses the first, a post here the
+    second, so that a work request with a wrong local address is refused (R8
+    turned inwards) instead of breaking the connection.
+M2  Deregistering is a system call that frees memory, which a step may not do
+    (R1).  A step puts the region on a list; the next call empties it.  Until
+    then the pages stay pinned and the peer could still read them.
+M3  A local sink is registered for remote writes too: on iWARP the data of a
+    READ arrives as one (V4).  A source asks for no right to write, so that
+    read-only memory can be sent.
+"""
+from libc.errno cimport EINVAL, ENOMEM, errno
+from libc.stdint cimport uint32_t, uint64_t
+from libc.stdlib cimport free, realloc
+
+from pyrdv.fabrics.contract cimport (
+    ACCESS_LOCAL, ACCESS_REMOTE_READ, ACCESS_REMOTE_WRITE, FABRIC_FAILED, FABRIC_INVALID,
+    FABRIC_OK, fabric_t, region)
+from pyrdv.fabrics.verbs.libibverbs cimport (
+    IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE, ibv_mr)
+from pyrdv.fabrics.verbs.state cimport memory_t, verbs_t
+
+
+cdef int rights(int access, bint iwarp) noexcept nogil:
+    """The device's access flags for those of the contract (M3, V4)."""
+    cdef int flags = 0
+    if access & ACCESS_LOCAL:
+        flags |= IBV_ACCESS_LOCAL_WRITE
+        if iwarp:
+            flags |= IBV_ACCESS_REMOTE_WRITE
+    if access & ACCESS_REMOTE_READ:
+        flags |= IBV_ACCESS_REMOTE_READ
+    if access & ACCESS_REMOTE_WRITE:
+        # The verbs demand the local right with the remote one.
+        flags |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE
+    return flags
+
+
+def device_rights(access, iwarp):
+    """Flags of ``ibv_access_flags`` with which memory is registered.
+
+    Parameters
+    ----------
+    access : int
+        Access flags of the contract.
+    iwarp : bool
+        Whether the device is an iWARP one.
+    """
+    return rights(access, iwarp)
+
+
+cdef bint grow(verbs_t *f) noexcept nogil:
+    cdef uint32_t room = f.region_room * 2 + 64
+    cdef memory_t *wider = <memory_t *> realloc(f.regions, room * sizeof(memory_t))
+    cdef uint32_t i
+    if wider == NULL:
+        return False
+    for i in range(f.region_room, room):
+        wider[i].mr = NULL
+        wider[i].live = 0
+        wider[i].next = f.region_free
+        f.region_free = i + 1
+    f.regions = wider
+    f.region_room = room
+    return True
+
+
+cdef int verbs_register(fabric_t *self, void *address, uint64_t length, int access,
+                        region *out) noexcept nogil:
+    cdef verbs_t *f = <verbs_t *> self
+    cdef ibv_mr *mr
+    cdef memory_t *entry
+    cdef uint32_t index
+    memory_flush(f)
+    if f.pd == NULL or length == 0 or address == NULL:
+        return FABRIC_INVALID
+    if f.region_free == 0 and not grow(f):
+        self.error = ENOMEM
+        return FABRIC_FAILED
+    mr = f.lib.ibv_reg_mr(f.pd, address, length, rights(access, f.iwarp))
+    if mr == NULL:
+        self.error = errno
+        # A bad address is the caller's fault, everything else the system's.
+        return FABRIC_INVALID if errno == EINVAL else FABRIC_FAILED
+    f.counters.registrations += 1
+    index = f.region_free - 1
+    entry = &f.regions[index]
+    f.region_free = entry.next
+    entry.mr = mr
+    entry.live = 1
+    out.key = <uint64_t> mr.rkey << 32 | index
+    out.address = address
+    out.length = length
+    return FABRIC_OK
+
+
+cdef void verbs_deregister(fabric_t *self, region *which) noexcept nogil:
+    cdef verbs_t *f = <verbs_t *> self
+    cdef uint32_t index = <uint32_t> which.key
+    if index >= f.region_room or not f.regions[index].live:
+        return
+    f.regions[index].live = 0
+    f.regions[index].next = f.region_dead
+    f.region_dead = index + 1
+    which.key = 0
+    which.length = 0
+
+
+cdef int memory_flush(verbs_t *f) noexcept nogil:
+    cdef int count = 0
+    cdef memory_t *entry
+    cdef uint32_t index
+    while f.region_dead:
+        index = f.region_dead - 1
+        entry = &f.regions[index]
+        f.region_dead = entry.next
+        f.lib.ibv_dereg_mr(entry.mr)
+        f.counters.deregistrations += 1
+        entry.mr = NULL
+        entry.next = f.region_free
+        f.region_free = index + 1
+        count += 1
+    return count
+
+
+cdef void memory_close(verbs_t *f) noexcept nogil:
+    cdef uint32_t i
+    memory_flush(f)
+    for i in range(f.region_room):
+        if f.regions[i].live:
+            f.lib.ibv_dereg_mr(f.regions[i].mr)
+            f.counters.deregistrations += 1
+    free(f.regions)
+    f.regions = NULL
+    f.region_room = 0
+    f.region_free = 0
+
+
+cdef bint memory_lkey(const verbs_t *f, uint64_t key, const void *address, uint64_t length,
+                      uint32_t *lkey) noexcept nogil:
+    cdef uint32_t index = <uint32_t> key
+    cdef const ibv_mr *mr
+    cdef uint64_t offset
+    if index >= f.region_room or not f.regions[index].live:
+        return False
+    mr = f.regions[index].mr
+    offset = <uint64_t> address - <uint64_t> mr.addr
+    if offset > mr.length or length > mr.length - offset:
+        return False
+    lkey[0] = mr.lkey
+    return True

@@ -1,0 +1,99 @@
+# cython: language_level=3
+"""Why a peer is lost, in words: what happened, which limit it was, and the remedy."""
+import os
+import resource
+
+from pyrdv.fabrics.verbs.handshake cimport (
+    REJECT_ALREADY, REJECT_GONE, REJECT_RESOURCES, REJECT_STRANGER, REJECT_VERSION)
+from pyrdv.fabrics.verbs.libibverbs cimport IBV_WC_WR_FLUSH_ERR
+from pyrdv.fabrics.verbs.link cimport (
+    LACK_CQ, LACK_LINK, LACK_MEMORY, LACK_QP, LACK_RECEIVES, LACK_REGISTERED)
+from pyrdv.fabrics.verbs.state cimport (
+    FAIL_DEVICE, FAIL_DISCONNECTED, FAIL_LOCAL, FAIL_POST, FAIL_PROTOCOL, FAIL_SILENT,
+    FAIL_TRANSPORT, PROTOCOL)
+
+
+def _limit(which):
+    """A resource limit in words."""
+    soft = resource.getrlimit(which)[0]
+    return "unlimited" if soft == resource.RLIM_INFINITY else str(soft)
+
+
+def open_files():
+    """The limit of open files and how to raise it."""
+    return f"the limit of open files is {_limit(resource.RLIMIT_NOFILE)} (raise it: ulimit -n)"
+
+
+def locked_memory():
+    """The limit of locked memory and how to raise it."""
+    return (f"RLIMIT_MEMLOCK is {_limit(resource.RLIMIT_MEMLOCK)} bytes (raise it: ulimit -l "
+            "unlimited, or memlock in /etc/security/limits.conf; `pyrdv doctor` says more)")
+
+
+def explain(int failure, int detail, timeout, figures, status):
+    """Put a failure into words.
+
+    Parameters
+    ----------
+    failure : int
+        A ``link_failure``.
+    detail : int
+        What belongs to it (J6): a reason of refusal or what was lacking in the upper half, an
+        errno in the lower.
+    timeout : float
+        The peer timeout, seconds.
+    figures : dict of str to int
+        Limits of the device.
+    status : str
+        Name of the completion's status, if the device reported the failure by one.
+    """
+    if failure == FAIL_DISCONNECTED:
+        return ("it has given this rank up, or is ending"
+                if detail >> 16 in (REJECT_GONE, REJECT_ALREADY)
+                else "its process or its machine ended the connection")
+    if failure == FAIL_TRANSPORT:
+        if detail == IBV_WC_WR_FLUSH_ERR:
+            return "the connection was torn down"
+        return f"its machine or the way to it does not answer ({status})"
+    if failure == FAIL_SILENT:
+        return f"no answer for {timeout:g} s"
+    if failure == FAIL_PROTOCOL:
+        return "it broke the protocol"
+    if failure == FAIL_DEVICE:
+        return "the RDMA device was removed or has failed"
+    if failure == FAIL_POST:
+        return f"the device refused a work request ({os.strerror(detail)})"
+    if failure == FAIL_LOCAL:
+        return _lack(detail >> 16, os.strerror(detail & 0xFFFF), figures)
+    return _refusal(detail >> 16, detail & 0xFFFF)
+
+
+def _refusal(int reason, int detail):
+    if reason == REJECT_VERSION:
+        return (f"it speaks version {detail} of the verbs protocol, this rank {PROTOCOL}: run "
+                "the same version of pyrdv everywhere")
+    if reason == REJECT_STRANGER:
+        return "what listens there is not of this job"
+    if reason == REJECT_RESOURCES:
+        return (f"it lacks memory, queue pairs or completion queues ({os.strerror(detail)}); "
+                "`pyrdv doctor` on its host shows the limits")
+    return f"it cannot be reached ({os.strerror(detail)})"
+
+
+def _lack(int what, why, figures):
+    """Which resource of this side is used up, its limit and the remedy."""
+    if what == LACK_MEMORY:
+        return f"no memory for a connection here ({why})"
+    if what == LACK_REGISTERED:
+        return (f"memory for a connection cannot be pinned here ({why}): {locked_memory()}; the "
+                f"device allows {figures['max_mr']} regions")
+    if what == LACK_CQ:
+        return (f"no completion queue is left here ({why}): the device allows "
+                f"{figures['max_cq']} of up to {figures['max_cqe']} entries; {locked_memory()}")
+    if what == LACK_QP or what == LACK_RECEIVES:
+        return (f"no queue pair is left here ({why}): the device allows {figures['max_qp']} with "
+                f"up to {figures['max_qp_wr']} work requests; use fewer ranks per device. "
+                f"{locked_memory()}")
+    if what == LACK_LINK:
+        return f"too many connections at once ({why})"
+    return f"the connection manager refuses another connection ({why}): {open_files()}"

@@ -1,0 +1,124 @@
+# cython: language_level=3
+"""Sleeping on wake_fd, and the work that only a call may do.
+
+No wake-up is lost (F8):
+
+W1  Completions: the queues are armed, then looked into once more.  What comes
+    later makes the completion channel readable.
+W2  Connections, device events: their descriptors are readable by themselves.
+W3  What a step left for a call (L3): `kick_fd`, written when someone sleeps.
+W4  Ring writes raise no completion.  So a sleeper first withdraws its rings:
+    it tells SLEEP, after which the peer uses SEND as soon as it has seen it,
+    and answers ASLEEP.  Until that answer a write may still come; the timer
+    looks for it, soon at first (the packet is on its way) and ever more rarely
+    (a peer that computes sends nothing; when it sends again it sees SLEEP
+    before).
+W5  Silence, and connections being set up: the timer lets connection_turn ask
+    whether the peers live, and try again.
+"""
+from libc.stdint cimport uint32_t, uint64_t
+
+from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_OK, fabric_t
+from pyrdv.fabrics.verbs.connection cimport connection_due, connection_turn
+from pyrdv.fabrics.verbs.datapath cimport deliverable, drain
+from pyrdv.fabrics.verbs.libibverbs cimport ibv_cq, ibv_req_notify_cq
+from pyrdv.fabrics.verbs.memory cimport memory_flush
+from pyrdv.fabrics.verbs.sending cimport link_owe
+from pyrdv.fabrics.verbs.state cimport (
+    OWE_GRANT, OWE_SLEEP, RING_CLOSED, RING_GRANTED, RING_REVOKING, link_t, verbs_t)
+
+
+cdef extern from "<sys/timerfd.h>" nogil:
+    struct timespec:
+        long tv_sec
+        long tv_nsec
+    struct itimerspec:
+        timespec it_interval
+        timespec it_value
+    int timerfd_settime(int fd, int flags, const itimerspec *value, itimerspec *old)
+
+cdef extern from "<unistd.h>" nogil:
+    ssize_t read(int fd, void *data, size_t length)
+
+
+cdef enum:
+    RING_LOOK_FIRST = 200_000       # ns; about the time a packet is under way
+    RING_LOOK_LAST = 20_000_000     # ns
+
+
+cdef void timer_set(verbs_t *f, uint64_t ns) noexcept nogil:
+    cdef itimerspec value
+    value.it_interval.tv_sec = value.it_interval.tv_nsec = 0
+    value.it_value.tv_sec = <long> (ns // 1_000_000_000)
+    value.it_value.tv_nsec = <long> (ns % 1_000_000_000)
+    timerfd_settime(f.timer_fd, 0, &value, NULL)
+
+
+cdef bint rings_withdraw(verbs_t *f) noexcept nogil:
+    """Tell the peers to use SEND (W4); True while an answer is out."""
+    cdef uint32_t i
+    cdef link_t *link
+    cdef bint waiting = False
+    for i in range(f.granted_count):
+        link = f.granted[i]
+        if link.ring_mine == RING_GRANTED:
+            link.since_sleep = 0
+            if link.owed & OWE_GRANT:
+                link.owed &= ~<uint32_t> OWE_GRANT
+                link.ring_mine = RING_CLOSED    # drain takes it off the list
+            else:
+                link.ring_mine = RING_REVOKING
+                f.backoff = RING_LOOK_FIRST
+                link_owe(f, link, OWE_SLEEP)
+        waiting |= link.ring_mine == RING_REVOKING
+    return waiting
+
+
+cdef int verbs_arm(fabric_t *self) noexcept nogil:
+    cdef verbs_t *f = <verbs_t *> self
+    cdef uint64_t wait
+    cdef uint32_t i
+    if f.call_wanted:
+        verbs_maintain(self)
+    drain(f)
+    if deliverable(f):
+        return FABRIC_AGAIN
+    f.armed = 1
+    for i in range(f.cq_count):
+        ibv_req_notify_cq(f.cqs[i], 0)
+    wait = <uint64_t> connection_due(f)
+    if rings_withdraw(f):
+        wait = min(wait, f.backoff)
+        f.backoff = min(f.backoff * 2, <uint64_t> RING_LOOK_LAST)
+    drain(f)
+    if deliverable(f) or f.call_wanted:
+        return FABRIC_AGAIN
+    if f.needy_count:
+        wait = min(wait, <uint64_t> RING_LOOK_LAST)
+    timer_set(f, wait)
+    f.counters.sleeps += 1
+    return FABRIC_OK
+
+
+cdef void verbs_disarm(fabric_t *self) noexcept nogil:
+    cdef verbs_t *f = <verbs_t *> self
+    cdef uint64_t drained
+    cdef ibv_cq *cq
+    cdef void *user
+    if not f.armed:
+        return
+    f.armed = 0
+    timer_set(f, 0)
+    read(f.timer_fd, &drained, sizeof(drained))
+    read(f.kick_fd, &drained, sizeof(drained))
+    # The descriptor does not block: the loop ends when nothing is left.
+    while f.channel != NULL and f.lib.ibv_get_cq_event(f.channel, &cq, &user) == 0:
+        f.lib.ibv_ack_cq_events(cq, 1)
+
+
+cdef int verbs_maintain(fabric_t *self) noexcept nogil:
+    cdef verbs_t *f = <verbs_t *> self
+    cdef int happened
+    f.call_wanted = 0
+    happened = connection_turn(f)
+    return happened + memory_flush(f)

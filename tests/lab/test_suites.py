@@ -1,0 +1,56 @@
+"""Runs the tests marked `verbs` inside the lab: one boot per suite, one row of the table each.
+
+A row that collects nothing, skips something or runs fewer tests than it says fails: a suite cannot
+vanish unseen.
+"""
+
+import xml.etree.ElementTree as ElementTree
+from typing import NamedTuple
+
+import pytest
+
+
+class Suite(NamedTuple):
+    """One boot of the lab.
+
+    `arguments` go to pytest, which runs on node 0 with ``--fabric`` and the first device of
+    the kind; at least `least` tests must pass.  `limit` is in seconds and counts inside the guest.
+    """
+
+    name: str
+    device: str
+    nodes: int
+    arguments: str
+    least: int
+    limit: int
+    machine: str = "uml"
+
+
+SUITES = (
+    Suite("device-rxe", "rxe", 1, "tests/lab", 2, 60),
+    Suite("device-siw", "siw", 1, "tests/lab", 2, 60),
+)
+
+
+@pytest.mark.timeout(3600)  # the suite's own limit holds; a kernel may have to be built first
+@pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
+def test_suite(suite, lab, tmp_path, say):
+    command = (f"python -m pytest -q -p no:cacheprovider --fabric {suite.device}0 "
+               f"--junitxml=$LAB_OUT/report.xml {suite.arguments}")
+    result = lab(command, nodes=suite.nodes, devices=(suite.device,), machine=suite.machine,
+                 limit=suite.limit, out=tmp_path)
+    last = (result.stdout.strip().splitlines() or ["no output"])[-1].strip("= ")
+    say(f"lab suite {suite.name}: {last} (with boot {result.seconds:.1f} s) ")
+    assert result.status == 0, result.report()
+    passed, skipped = _count(tmp_path / "report.xml")
+    assert not skipped, f"{skipped}\n{result.report()}"
+    assert passed >= suite.least, result.report()
+
+
+def _count(report):
+    """How many tests passed, and the names of those that were skipped."""
+    cases = list(ElementTree.parse(report).iter("testcase"))
+    skipped = [case.get("name") for case in cases if case.find("skipped") is not None]
+    bad = [case for case in cases if case.find("failure") is not None
+           or case.find("error") is not None]
+    return len(cases) - len(skipped) - len(bad), skipped

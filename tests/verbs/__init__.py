@@ -1,0 +1,1 @@
+"""The verbs fabric in whole jobs: traffic, failures, limits, hostile peers."""
