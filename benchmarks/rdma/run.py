@@ -197,7 +197,7 @@ def main():
         print(f"bench-rdma: {error}", file=sys.stderr)
         return 1
     figures = table.Figures(lines)
-    notes += [f"{fabric}: time was up in round {number}" for fabric, number in figures.cut]
+    notes += [f"{name}: time was up before the end of round {cut}" for name, cut in figures.cut]
     notes += [trouble] if trouble else []
     judged = show(figures, plan, notes, bool(options.fabric))
     save(options, figures, facts, judged, notes)

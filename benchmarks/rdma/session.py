@@ -172,7 +172,12 @@ def measure(order, fabric, wanted, budget, log):
     sides = places(fabric["sides"], order.pin)
     points = {kind: tuple(rows.Point(*p) for p in found) for kind, found in order.points.items()}
     name, given_up = fabric["name"], set()
+    begin, took = time.monotonic(), 0.0
     for number in range(1, order.rounds + 1):
+        if begin + took > end:
+            print(f"{name}: round {number} would go beyond its {budget:.0f} s", flush=True)
+            log.add(cut=number, fabric=name)
+            return
         for row in wanted:
             if row.name in given_up:
                 continue
@@ -185,6 +190,8 @@ def measure(order, fabric, wanted, budget, log):
             print(f"{name}, round {number} of {order.rounds}, {row.name:<20}", end=" ", flush=True)
             if turn(row, job, log, fabric=name, round=number):
                 given_up.add(row.name)
+        # A round that is cut off leaves rows with unlike numbers of turns: better not begin it.
+        begin, took = time.monotonic(), time.monotonic() - begin
 
 
 def turn(row, job, log, **where):

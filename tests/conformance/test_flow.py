@@ -93,6 +93,10 @@ def test_any_source_is_fair(world):
     each, window = 400, 120
     with world(4, seed=5) as w:
         data = np.arange(each, dtype=np.int32)
+        for rank in (1, 2, 3):
+            # Connections come up at their own pace; the contest begins when all are there.
+            w.run(w.comms[rank].Isend(data[:1], dest=0, tag=2),
+                  w.comms[0].Irecv(np.zeros(1, np.int32), source=rank, tag=2))
         sends = [w.comms[rank].Isend(data[i:i + 1], dest=0, tag=1)
                  for rank in (1, 2, 3) for i in range(each)]
         order, counts = [], {1: 0, 2: 0, 3: 0}

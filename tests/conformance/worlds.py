@@ -57,6 +57,8 @@ class World:
     checks_keys = True
     # False where a READ of what is not there ends the connection, as on a device.
     survives_bad_keys = True
+    # True where a fenced SEND never lacks room once its fence opens.
+    keeps_room_for_fenced = False
 
     def __init__(self, size, *, seed=0, slots=None, **engine):
         self.prepare(size, seed, slots)
@@ -280,6 +282,7 @@ class VerbsWorld(World):
     device = ""
     port = 0
     survives_bad_keys = False
+    keeps_room_for_fenced = True
 
     @classmethod
     def on(cls, device, port, iwarp):

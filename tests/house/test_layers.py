@@ -55,6 +55,8 @@ EXCEPTIONS = {
     ("pyrdv.tools.cli", "pyrdv.launch"): "`pyrdv run` is a subcommand of the one command line",
     ("pyrdv.tools.doctor_facts", "pyrdv.fabrics"):
         "`pyrdv doctor` looks at devices before there is a world: making one would join a job",
+    ("pyrdv.tools.bench_startup", "pyrdv.fabrics"):
+        "`pyrdv bench startup` makes fabrics again and again: a world makes them once, untimed",
 }
 
 # Header folders that belong to one fabric alone.

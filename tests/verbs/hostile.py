@@ -93,7 +93,7 @@ class Link:
         self.key = self._derive(f"pair {low} {high}")
         self.job = self._derive("job")[:8]
         self.nonce = os.urandom(7) + b"\1"
-        self.sequence = self.ring_sent = 0
+        self.sequence = self.ring_sent = self.taken = 0
         self.regions, self.offer, self.reject = [], None, None
         self.channel = CMEventChannel()
         self.id = CMID(creator=self.channel)
@@ -244,17 +244,24 @@ class Link:
         """Send proper messages until the target lets its ring be written."""
         for number in range(28):
             self.message(number)
-        self.told = self.received(0.5)
-        assert GRANT in self.told, self.told
+        self.told = []
+        self.wait_for(GRANT)
+
+    def wait_for(self, kind):
+        """Wait until a packet of this kind has come."""
+        for _ in range(100):
+            if kind in self.told:
+                return
+            self.told += self.received(0.05)
+        raise AssertionError(f"packet {kind} never came, but {self.told}")
 
     def received(self, seconds):
         """Kinds of the packets that come in this time."""
         arrived = sum(opcode == e.IBV_WC_RECV and status == e.IBV_WC_SUCCESS
                       for opcode, status in self.completions(seconds))
-        kinds = []
-        for region in self.regions[len(kinds):arrived]:
-            kinds.append(HEAD.unpack(region.read(HEAD.size, 0))[3])
-        return kinds
+        first, self.taken = self.taken, self.taken + arrived
+        return [HEAD.unpack(region.read(HEAD.size, 0))[3]
+                for region in self.regions[first:self.taken]]
 
     def close(self):
         """Go away without a word to the program there."""
@@ -385,13 +392,15 @@ AFTER = {
         lambda link: link.packet(DATA, link.engine(EAGER, 0, 1 << 40))),
     "message out of order": up(lambda link: link.packet(DATA, link.engine(EAGER, 77, 0))),
     "negative tag": up(lambda link: link.packet(DATA, link.engine(EAGER, 0, 0, tag=-3))),
-    "more than its credits": up(many(120, lambda link: link.packet(GRANT))),
     "write beyond the ring": up(lambda link: link.into_ring(bytes(4096), 1 << 20)),
     "leaves": up(lambda link: (link.message(0), time.sleep(0.05), link.close())),
     "transfer with a wrong key": transfer(0x1234, 1 << 20, False),
     "transfer longer than its memory": transfer(None, 48 << 20, False),
+    # With a checksum a wrong length may be a slot that is not whole yet, until it is said that
+    # nothing more will be written.
     "impossible length in the ring": ringing(
-        lambda link: link.ring_slot(b"x" * 40, length=5000)),
+        lambda link: (link.ring_slot(b"x" * 40, length=5000), link.wait_for(SLEEP),
+                      link.packet(ASLEEP), link.message(28))),
     "impossible credits in the ring": ringing(
         lambda link: link.ring_slot(b"x" * 40, freed=5000)),
     "engine noise in the ring": ringing(lambda link: link.ring_slot(b"\xff" * 80)),
@@ -399,6 +408,10 @@ AFTER = {
 DEADLY = {
     "dies in mid transfer": transfer(None, 32 << 20, True),
     "dies without a word": up(lambda link: os.kill(os.getpid(), signal.SIGKILL)),
+}
+# Whether these are noticed is the device's business; they harm nobody else.
+EITHER = {
+    "more than its credits": up(many(120, lambda link: link.packet(GRANT))),
 }
 # Bad manners that harm nobody: the connection stays, and what is right still arrives.
 HARMLESS = {
@@ -421,7 +434,7 @@ HARMLESS = {
         lambda link: link.ring_slot(link.engine(EAGER, 28, 3, more=b"abc"))),
 }
 GROUPS = {"before": BEFORE, "first": FIRST, "after": AFTER, "deadly": DEADLY,
-          "harmless": HARMLESS}
+          "either": EITHER, "harmless": HARMLESS}
 
 
 def strangers(order, count):
@@ -468,8 +481,7 @@ def main():
             GROUPS[group][name](link)
             if group == "harmless" and name != "well-behaved ring":
                 link.message(29 if hasattr(link, "told") else 0, b"still here")
-            answer = {"reject": link.reject, "open": link.offer is not None,
-                      "completions": [(int(a), int(b)) for a, b in link.completions(0.05)]}
+            answer = {"reject": link.reject, "open": link.offer is not None}
             kept.append(link)
         print(json.dumps(answer), flush=True)
     # The ends of what is kept need no ceremony.

@@ -98,11 +98,10 @@ class NodeJobs(Jobs):
     def check_clean(self, limit=10.0):
         """Also no object of an RDMA device is left."""
         super().check_clean(limit)
-        assert wait_until(lambda: resources() == self.before, limit), \
-            f"left in the kernel: {self.left()}"
+        assert wait_until(lambda: not self.left(), limit), f"left in the kernel: {self.left()}"
 
     def left(self):
-        """What there is now and was not at the start."""
+        """What there is now and was not at the start, of devices that are still there."""
         return {"/".join(key): (count, self.before.get(key, 0))
                 for key, count in resources().items() if count != self.before.get(key, 0)}
 

@@ -19,13 +19,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.verbs.nodes import NODES, NodeJobs, resources
+from tests.verbs.nodes import NODES, NodeJobs
 
 pytestmark = pytest.mark.verbs
 
 HERE = Path(__file__).parent
 SYSTEM = "/usr/bin/python3"
-STRANGER, VERSION, ALREADY = 2, 1, 4
+VERSION, STRANGER, ALREADY, GONE = 1, 2, 4, 5
 # MiB; what the target may grow by during an act, whatever it is sent.
 GROWTH = 24
 
@@ -171,7 +171,7 @@ class Scene:
         self.jobs.close()
 
 
-GROUPS = ("before", "first", "after", "deadly", "harmless")
+GROUPS = ("before", "first", "after", "deadly", "either", "harmless")
 
 
 @pytest.fixture(scope="module")
@@ -195,8 +195,7 @@ def calm(scene):
 
 def lost(scene, rank, since, limit=15):
     """The target's error for a rank, which names it."""
-    line = scene.lines.wait(f"lost {rank} ", f"got {rank} ", f"failed {rank} ", limit=limit,
-                            after=since)
+    line = scene.lines.wait(f"lost {rank} ", f"failed {rank} ", limit=limit, after=since)
     assert line is not None and line.startswith("lost"), f"{line}: {scene.report()}"
     assert f"rank {rank}" in line, line
     return line
@@ -239,11 +238,10 @@ def test_breaks_the_rules(calm, name):
     calm.play("after", name, rank)
     if name in FIRST_IS_GOOD:
         good(calm, rank, since, "hostile")
-        # The loss is seen by the next request of that rank: it cannot connect again.
-        seen = calm.play("before", "right", rank)
-        assert not seen["open"] and seen["reject"]["reason"] in (4, 5), seen
-        return
     lost(calm, rank, since)
+    # Lost is lost: it cannot come back.  (A connection that the engine gave up may still be there.)
+    seen = calm.play("before", "right", rank)
+    assert not seen["open"] and seen["reject"]["reason"] in (GONE, ALREADY), seen
 
 
 # Acts of which the first message is proper and received.
@@ -258,6 +256,12 @@ def test_dies(calm, name):
     process = calm.send("deadly", name, rank)
     lost(calm, rank, since)
     process.wait(10)
+
+
+@pytest.mark.parametrize("name", acts("either"))
+def test_either(calm, name):
+    """Only that nobody else is harmed."""
+    calm.play("either", name, calm.rank())
 
 
 @pytest.mark.parametrize("name", acts("harmless"))
@@ -289,7 +293,7 @@ def test_the_end(scene):
     # The ring was used by the honest rank too.
     assert counters["packets"] > 0, counters
     for _ in range(100):
-        if resources() == scene.jobs.before:
+        if not scene.jobs.left():
             return
         time.sleep(0.1)
     pytest.fail(f"left in the kernel: {scene.jobs.left()}")
@@ -315,8 +319,8 @@ for number in range(300):
         room = np.empty(size, np.uint8)
         comm.Sendrecv(np.full(size, number % 251, np.uint8), other, 0, room, other, 0)
         assert (room == number % 251).all()
-while not comm.bcast(os.path.exists("done"), 0):
-    time.sleep(0.01)
+while not comm.bcast(comm.rank and os.path.exists("done"), 1):
+    time.sleep(0.01 * comm.rank)    # rank 0 waits, and so hears of strangers
 if comm.rank == 0:
     print("refused", fabric.counters["refused"])
 """
@@ -344,5 +348,6 @@ def test_strangers_while_a_job_starts(jobs):
         assert one.wait(10) == 0
     (jobs.folder / "done").touch()
     outcome = jobs.finish(process, 60).ok()
-    assert int(outcome.out.split()[1]) == 1000, outcome
+    # A refusal of the two ranks to each other, who both connect, may be among them.
+    assert int(outcome.out.split()[1]) >= 1000, outcome
     jobs.check_clean()

@@ -1,7 +1,8 @@
-"""``pyrdv bench latency|bandwidth|rate``: how fast messages are on this machine.
+"""``pyrdv bench latency|bandwidth|rate|startup``: how fast messages and starts are here.
 
 Started by hand it starts its own ranks with ``pyrdv run``; started as a rank it measures. The loops
-themselves are in `bench_kernels`, what is printed and written in `bench_report`.
+themselves are in `bench_kernels`, those of ``startup`` in `bench_startup`; what is printed and
+written in `bench_report`.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import textwrap
 
 from pyrdv.tools import bench_kernels as kernels
 from pyrdv.tools import bench_report as report
+from pyrdv.tools import bench_startup as startup
 
 SIZES = {
     "latency": "8,64,512,4K,16K,64K,256K,1M,4M",
@@ -31,10 +33,13 @@ def add_arguments(parser):
         for name, text in kernels.BUFFERS.items()
     ]
     parser.epilog = "kinds of buffers of bandwidth:\n" + "\n".join(kinds)
-    commands = parser.add_subparsers(dest="benchmark", required=True, metavar="|".join(ABOUT))
+    names = "|".join([*ABOUT, "startup"])
+    commands = parser.add_subparsers(dest="benchmark", required=True, metavar=names)
     for name, about in ABOUT.items():
         one = commands.add_parser(name, help=about, description=f"Measure {about}.")
         _add_options(one, name)
+    _add_startup(commands.add_parser("startup", help=startup.ABOUT,
+                                     description=f"Measure the {startup.ABOUT}."))
 
 
 def _add_options(one, name):
@@ -53,6 +58,24 @@ def _add_options(one, name):
         one.add_argument("--buffers", type=_buffers, default=["reused"], metavar="KIND,…",
                          help=f"one or more of {', '.join(kernels.BUFFERS)} (default reused)")
     one.add_argument("--pin", action="store_true", help="bind each rank to one CPU, in turn")
+    _add_files(one)
+
+
+def _add_startup(one):
+    most = startup.MOST
+    one.add_argument("-n", dest="ranks", type=_several, metavar="N",
+                     help=f"ranks to start, the largest number that is measured (default {most})")
+    one.add_argument("--counts", type=_counts, metavar="A,B,…",
+                     help="numbers of ranks to measure (default 2, 4, 8… and N)")
+    one.add_argument("--rounds", type=_positive, default=5, metavar="N",
+                     help="starts of each way per number of ranks (default 5)")
+    one.add_argument("--requests", choices=("one", "all"), default="one",
+                     help="whether a rank with a server thread waits for one connection before "
+                     "it asks for the next, or asks for all first (default one)")
+    _add_files(one)
+
+
+def _add_files(one):
     one.add_argument("--json", metavar="FILE", help="write figures and machine facts to FILE")
     one.add_argument("--plot", metavar="FILE.png", help="draw the figures (needs matplotlib)")
 
@@ -68,6 +91,17 @@ def _even(text):
     if number % 2:
         raise argparse.ArgumentTypeError(f"{number} is odd; ranks work in pairs, take an even one")
     return number
+
+
+def _several(text):
+    number = _positive(text)
+    if number < 2:
+        raise argparse.ArgumentTypeError("one rank has nobody to connect to, take at least 2")
+    return number
+
+
+def _counts(text):
+    return sorted({_several(word) for word in text.split(",")})
 
 
 def _seconds(text):
@@ -122,6 +156,10 @@ def run_rank(options):
 
     comm = MPI.COMM_WORLD
     rank, size = comm.Get_rank(), comm.Get_size()
+    if options.benchmark == "startup":
+        status, rows, facts = startup.run_rank(options, comm)
+        options.ranks = size
+        return write_files(options, rows, facts) if status == rank == 0 else status
     if size % 2 or size != (options.ranks or size):
         if rank == 0:
             wanted = options.ranks or "an even number"
@@ -148,7 +186,10 @@ def run_rank(options):
 def write_files(options, rows, facts):
     """Write the JSON and PNG files that `options` name; return the exit status."""
     settings = {key: value for key, value in vars(options).items() if key not in ("json", "plot")}
-    content = report.document(options.benchmark, settings, rows, facts)
+    drawn, more = report.plot, {}
+    if options.benchmark == "startup":
+        drawn, more = startup.plot, {"paper": startup.PAPER}
+    content = report.document(options.benchmark, settings, rows, facts, **more)
     try:
         if options.json:
             report.write_json(options.json, content)
@@ -156,7 +197,7 @@ def write_files(options, rows, facts):
             plt = report.plotting()
             if plt is None:
                 return 1
-            report.plot(options.plot, content, plt)
+            drawn(options.plot, content, plt)
     except OSError as error:
         print(f"pyrdv bench: cannot write {error.filename!r}: {error.strerror}", file=sys.stderr)
         return 1
@@ -173,6 +214,8 @@ def main(options):
     if is_rank():
         return run_rank(options)
     refusal = unwritable(options)
+    if options.benchmark == "startup":
+        refusal = refusal or startup.refusal()
     if refusal:
         print(f"pyrdv bench: {refusal}", file=sys.stderr)
         return 2
@@ -191,7 +234,9 @@ def unwritable(options):
 
 
 def words(options):
-    """Return the arguments that parse to `options` again."""
+    """Return the arguments that parse to `options` again, but for the number of ranks."""
+    if options.benchmark == "startup":
+        return startup.words(options)
     out = [options.benchmark, "--sizes", ",".join(map(str, options.sizes)),
            "--seconds", repr(options.seconds)]
     if options.benchmark == "bandwidth":
@@ -206,8 +251,10 @@ def launch(options):
     """Measure on ranks started by ``pyrdv run``; return its exit status."""
     from pyrdv.tools import cli
 
-    ranks = str(options.ranks or 2)
-    return cli.main(["run", "-n", ranks, "-m", "pyrdv.tools.bench", *words(options)])
+    ranks = options.ranks or 2
+    if options.benchmark == "startup":
+        ranks = options.ranks or max(options.counts or [startup.MOST])
+    return cli.main(["run", "-n", str(ranks), "-m", "pyrdv.tools.bench", *words(options)])
 
 
 def _rank_main():

@@ -70,14 +70,14 @@ def ended():
     return bool(select.select([sys.stdin], [], [], 0)[0])
 
 
-def look(waiting):
-    """Tell what became of the hostile ranks' messages."""
-    for rank, (request, room, status) in list(waiting.items()):
+def look(comm, waiting, rooms):
+    """Tell what became of the hostile ranks' messages; the first of each, then its end."""
+    for rank, (request, status) in list(waiting.items()):
         try:
             if request.Test(status):
-                text = bytes(room[:status.Get_count()][:40]).decode("latin1")
+                text = bytes(rooms[:status.Get_count()][:40]).decode("latin1")
                 tell("got", rank, text)
-                del waiting[rank]
+                waiting[rank] = (comm.Irecv(rooms, rank, 9), Status())
         except PeerLostError as error:
             assert error.peer == rank, error
             tell("lost", rank, str(error).replace("\n", " "))
@@ -88,17 +88,15 @@ def look(waiting):
 
 
 def target(fabric, engine, comm):
-    rooms = np.zeros(ROOM, np.uint8)    # one for all: only one rank at a time sends
-    waiting = {}
-    for rank in range(2, size):
-        # The first message of each; more of them may stay unexpected.
-        waiting[rank] = (comm.Irecv(rooms, rank, 0), rooms, Status())
+    # One for all: only one rank at a time sends.  Touched, for its pages are counted.
+    rooms = np.ones(ROOM, np.uint8)
+    waiting = {rank: (comm.Irecv(rooms, rank, 0), Status()) for rank in range(2, size)}
     tell("ready")
     number, told = 0, 0.0
     while not ended():
         assert exchange(comm, number)
         number += 1
-        look(waiting)
+        look(comm, waiting, rooms)
         if time.monotonic() - told > 0.1:
             told = time.monotonic()
             tell("beat", number, resident())

@@ -34,12 +34,13 @@ from pyrdv.fabrics.verbs.libibverbs cimport (
 from pyrdv.fabrics.verbs.librdmacm cimport (
     RDMA_CM_EVENT_CONNECT_REQUEST, RDMA_CM_EVENT_DEVICE_REMOVAL, RDMA_CM_EVENT_DISCONNECTED,
     RDMA_PS_TCP, rdma_cm_event, rdma_cm_id, sockaddr, sockaddr_storage)
-from pyrdv.fabrics.verbs.link cimport link_down, link_free, links_settle, now_ns
+from pyrdv.fabrics.verbs.link cimport (
+    link_bury, link_down, link_free, links_settle, now_ns)
 from pyrdv.fabrics.verbs.memory cimport memory_close
-from pyrdv.fabrics.verbs.sending cimport link_fail, link_owe
+from pyrdv.fabrics.verbs.posting cimport link_fail, link_owe
 from pyrdv.fabrics.verbs.state cimport (
     FAIL_DEVICE, FAIL_DISCONNECTED, FAIL_NONE, FAIL_SILENT, LINK_DOWN, LINK_UP, OWE_BYE,
-    OWE_PROBE, link_t, peer_t, verbs_t)
+    OWE_PROBE, SIW_VENDOR, link_t, peer_t, verbs_t)
 
 
 cdef extern from "<poll.h>" nogil:
@@ -124,7 +125,7 @@ cdef void heed(verbs_t *f, const news_t *news) noexcept nogil:
         join_request(f, news)
     elif not is_listener(f, news.id):
         link = <link_t *> news.id.context
-        if link.state != LINK_UP:
+        if link.state < LINK_UP:
             join_event(f, link, news)
         if news.event == RDMA_CM_EVENT_DISCONNECTED:
             disconnected(f, news.id)
@@ -188,8 +189,8 @@ cdef bint silent(verbs_t *f, link_t *link, int64_t now) noexcept nogil:
 cdef bint look(verbs_t *f, link_t *link, int64_t now) noexcept nogil:
     """What time and failures did to `link`; whether something happened."""
     if link.state == LINK_DOWN:
-        if f.peers[link.peer].link == link:
-            return False
+        if f.peers[link.peer].link == link or (link.id != NULL and now < link.deadline):
+            return False        # not told yet, or lingering (K5)
         link_free(f, link)
         return True
     if link.state != LINK_UP:
@@ -352,6 +353,7 @@ cdef int connection_prepare(verbs_t *f) noexcept nogil:
     if f.lib.ibv_query_device(f.context, &attr):
         (&errno)[0] = ENODEV
         return -1
+    f.soft_fence = attr.vendor_id == SIW_VENDOR
     f.reads_max = <uint32_t> max(1, min(READS_MAX, attr.max_qp_rd_atom))
     f.reads_init_max = <uint32_t> max(1, min(READS_MAX, attr.max_qp_init_rd_atom))
     (&errno)[0] = ENOMEM
@@ -447,11 +449,13 @@ cdef void device_lost(verbs_t *f) noexcept nogil:
     f.device_gone = 1
     for i in range(f.link_room):
         link = f.links[i]
-        if link == NULL or link.state == LINK_DOWN:
+        if link == NULL:
             continue
         if link.state == LINK_UP:
             link_fail(f, link, FAIL_DEVICE, ENODEV)
             link_down(f, link)
+        elif link.state == LINK_DOWN:
+            link_bury(f, link)
         else:
             join_fail(f, link, FAIL_DEVICE, ENODEV)
     device_close(f)

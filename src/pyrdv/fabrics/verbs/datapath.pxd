@@ -13,5 +13,3 @@ cdef void verbs_release(fabric_t *self, uint32_t peer, int count) noexcept nogil
 cdef int drain(verbs_t *f) noexcept nogil
 # step.  Whether poll would return something now; call `drain` first.
 cdef bint deliverable(verbs_t *f) noexcept nogil
-# step.  End everything that was posted and is not complete, with FABRIC_LOST.
-cdef void transfers_lost(verbs_t *f, link_t *link) noexcept nogil

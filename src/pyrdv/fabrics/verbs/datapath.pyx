@@ -13,19 +13,20 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from pyrdv.fabrics.contract cimport (
-    EVENT_CLOSED, EVENT_LOST, EVENT_PACKET, EVENT_READ, EVENT_WRITE, FABRIC_LOST, FABRIC_OK,
+    EVENT_CLOSED, EVENT_LOST, EVENT_PACKET, EVENT_READ, EVENT_WRITE, FABRIC_OK,
     completion, fabric_t)
+from pyrdv.fabrics.verbs.completing cimport completed, pass_silent
 from pyrdv.fabrics.verbs.handshake cimport hello_check
 from pyrdv.fabrics.verbs.libibverbs cimport (
     IBV_WC_SUCCESS, ibv_poll_cq, ibv_post_recv, ibv_recv_wr, ibv_wc)
-from pyrdv.fabrics.verbs.sending cimport (
+from pyrdv.fabrics.verbs.posting cimport (
     link_busy, link_credit, link_fail, link_owe, link_pay)
 from pyrdv.fabrics.verbs.state cimport (
     CQ_BATCH, FAIL_POST, FAIL_PROTOCOL, FAIL_TRANSPORT, INBOUND, KIND_ASLEEP,
     KIND_BYE, KIND_CREDIT, KIND_DATA, KIND_GRANT, KIND_HELLO, KIND_SLEEP, LINK_ACCEPTED,
     LINK_DOWN, LINK_UP, OWE_ASLEEP, OWE_GRANT, PROTOCOL, REPOST_BATCH, RING_CLOSED, RING_GRANTED,
-    RING_OFFSET, RING_REVOKING, RING_SLOT, RING_SLOTS, RING_TAIL, SLOT, SQ_DEPTH, SQ_PROBE,
-    SQ_READ, SQ_WRITE, VERBS_HEADER, inbound_t, link_t, order_t, packet_head_t, ring_tail_t,
+    RING_OFFSET, RING_REVOKING, RING_SLOT, RING_SLOTS, RING_TAIL, SLOT, SQ_DEPTH,
+    SQ_READ, VERBS_HEADER, inbound_t, link_t, order_t, packet_head_t, ring_tail_t,
     sq_entry_t, verbs_t)
 
 
@@ -43,54 +44,6 @@ cdef enum:
 
 cdef inline char *slot_at(const link_t *link, uint32_t slot) noexcept nogil:
     return link.memory + <size_t> slot * SLOT
-
-
-# Sending side: completions --------------------------------------------------
-
-cdef void pass_silent(link_t *link) noexcept nogil:
-    """Skip what poll has nothing to tell about."""
-    while link.sq_told != link.sq_done and not link.sq[link.sq_told % SQ_DEPTH].signaled:
-        link.sq_told += 1
-
-
-cdef void retire(verbs_t *f, link_t *link, uint32_t count, int status) noexcept nogil:
-    """The next `count` work requests are complete, the last of them with `status`."""
-    cdef sq_entry_t *entry
-    cdef uint32_t i
-    for i in range(count):
-        entry = &link.sq[link.sq_done % SQ_DEPTH]
-        entry.status = <signed char> (status if i == count - 1 else FABRIC_OK)
-        link.slot_done += entry.slots
-        if entry.kind == SQ_READ:
-            link.reads -= 1
-        elif entry.kind == SQ_WRITE:
-            link.writes -= 1
-        elif entry.kind == SQ_PROBE:
-            link.reads -= 1
-            if entry.status == FABRIC_OK:
-                link.probed_at = 0
-        link.sq_done += 1
-    pass_silent(link)
-    if link.sq_told != link.sq_done:
-        link_busy(f, link)
-
-
-cdef void transfers_lost(verbs_t *f, link_t *link) noexcept nogil:
-    while link.sq_done != link.sq_head:
-        retire(f, link, 1, FABRIC_LOST)
-
-
-cdef void sent(verbs_t *f, link_t *link, const ibv_wc *wc) noexcept nogil:
-    cdef uint32_t position = <uint32_t> wc.wr_id & 0x7FFFFFFF
-    cdef uint32_t ahead = (position - link.sq_done) & 0x7FFFFFFF
-    if ahead >= link.sq_head - link.sq_done:
-        return                  # a flush of what was ended already
-    if wc.status != IBV_WC_SUCCESS:
-        # The link takes its transfers along when it goes down (L3); their order stays.
-        link_fail(f, link, FAIL_TRANSPORT, wc.status)
-        return
-    link.heard = 1
-    retire(f, link, ahead + 1, FABRIC_OK)
 
 
 # Receiving side -------------------------------------------------------------
@@ -205,6 +158,13 @@ cdef void collect(verbs_t *f, link_t *link) noexcept nogil:
             slot_free(f, link, link.order[link.order_tail % INBOUND].slot)
 
 
+cdef inline bint gap(const link_t *link) noexcept nogil:
+    """Whether a number is missing that nothing can bring any more: without a ring, SENDs come in
+    the order of their numbers (R8)."""
+    return (link.early_head != link.early_tail and link.ring_mine == RING_CLOSED
+            and not link.bye_seen)
+
+
 cdef void hello(verbs_t *f, link_t *link, const char *data, uint32_t length) noexcept nogil:
     if link.state == LINK_ACCEPTED and hello_check(f, link, data, length):
         link.state = LINK_UP
@@ -218,7 +178,7 @@ cdef void hello(verbs_t *f, link_t *link, const char *data, uint32_t length) noe
 
 cdef bint control(verbs_t *f, link_t *link, int kind, const char *data,
                   uint32_t length) noexcept nogil:
-    """Act on a control packet; False: it is none."""
+    """Act on a control packet; False: it is none, or shows that the peer breaks the rules."""
     if kind == KIND_HELLO:
         hello(f, link, data, length)
     elif kind == KIND_CREDIT and length == 0:
@@ -233,6 +193,7 @@ cdef bint control(verbs_t *f, link_t *link, int kind, const char *data,
         collect(f, link)
         if link.ring_mine == RING_REVOKING:
             link.ring_mine = RING_CLOSED
+        return not gap(link)
     else:
         return False
     return True
@@ -254,6 +215,9 @@ cdef void arrived(verbs_t *f, link_t *link, uint32_t slot, uint32_t bytes) noexc
         return
     link.heard = 1
     if head.kind == KIND_DATA or head.kind == KIND_BYE:
+        if head.sequence - link.expected - 1 >= <uint32_t> INBOUND:
+            link_fail(f, link, FAIL_PROTOCOL, 0)
+            return
         early = &link.early[link.early_tail % INBOUND]
         early.data = data + VERBS_HEADER
         early.length = bytes - VERBS_HEADER
@@ -262,6 +226,8 @@ cdef void arrived(verbs_t *f, link_t *link, uint32_t slot, uint32_t bytes) noexc
         early.kind = head.kind
         link.early_tail += 1
         collect(f, link)
+        if gap(link):
+            link_fail(f, link, FAIL_PROTOCOL, 0)
     elif control(f, link, head.kind, data + VERBS_HEADER, bytes - VERBS_HEADER):
         # At once, so that control packets never lack a receive, whatever the engine keeps.
         slot_free(f, link, slot)
@@ -287,7 +253,7 @@ cdef void take(verbs_t *f, const ibv_wc *wc) noexcept nogil:
     if link == NULL:
         return
     if not low >> 31:
-        sent(f, link, wc)
+        completed(f, link, wc)
     elif wc.status == IBV_WC_SUCCESS:
         # A link that broke the rules is not listened to; one that merely ended still is (F7).
         if link.failure != FAIL_PROTOCOL:
@@ -412,10 +378,22 @@ cdef void pay_needy(verbs_t *f) noexcept nogil:
         link_pay(f, link)
 
 
+cdef void drop_quiet(verbs_t *f) noexcept nogil:
+    cdef uint32_t kept = 0
+    cdef uint32_t i
+    for i in range(f.busy_count):
+        if quiet(f, f.busy[i]):
+            f.busy[i].busy = 0
+        else:
+            f.busy[kept] = f.busy[i]
+            kept += 1
+    f.busy_count = kept
+
+
 cdef int verbs_poll(fabric_t *self, completion *out, int limit) noexcept nogil:
     cdef verbs_t *f = <verbs_t *> self
     cdef link_t *link
-    cdef uint32_t i
+    cdef uint32_t at
     cdef uint32_t looked
     cdef int n = 0
     drain(f)
@@ -424,23 +402,18 @@ cdef int verbs_poll(fabric_t *self, completion *out, int limit) noexcept nogil:
     looked = f.busy_count
     if looked == 0:
         return 0
-    i = f.busy_next % looked
+    # Each link once: a packet that is told twice by one poll would be taken for two.
+    at = f.busy_next % looked
     while looked and n < limit:
         looked -= 1
-        if i >= f.busy_count:
-            i = 0
-        link = f.busy[i]
+        link = f.busy[at]
         n += tell_transfers(link, out + n, limit - n)
         n += tell_packets(link, out + n, limit - n)
         if n < limit and at_rest(link) and over(link):
             n += tell_end(f, link, out + n)
-        if quiet(f, link):
-            link.busy = 0
-            f.busy_count -= 1
-            f.busy[i] = f.busy[f.busy_count]
-        else:
-            i += 1
+        at = at + 1 if at + 1 < f.busy_count else 0
     f.busy_next += 1
+    drop_quiet(f)
     return n
 
 

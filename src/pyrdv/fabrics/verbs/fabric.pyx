@@ -431,6 +431,27 @@ cdef class VerbsFabric(Fabric):
         return count
 
     @property
+    def links(self):
+        """State of each link, for people who look for what hangs: a list of dicts."""
+        cdef uint32_t i
+        cdef link_t *link
+        found = []
+        for i in range(self.state.link_room):
+            link = self.state.links[i]
+            if link != NULL:
+                found.append({
+                    "peer": link.peer, "state": link.state, "failure": link.failure,
+                    "posted": link.sq_head - link.sq_done, "untold": link.sq_done - link.sq_told,
+                    "reads": link.reads, "reads_max": link.reads_max, "writes": link.writes,
+                    "credits_used": link.sent - link.peer_freed, "owed": link.owed,
+                    "slots_used": link.slot_head - link.slot_done,
+                    "arrived": link.order_tail - link.order_head,
+                    "early": link.early_tail - link.early_head,
+                    "ring": link.ring_mine, "ring_open": link.ring_open,
+                    "probing": link.probed_at != 0})
+        return found
+
+    @property
     def closed(self):
         """Whether ``close`` was called."""
         return not self.open

@@ -43,7 +43,7 @@ from pyrdv.fabrics.verbs.librdmacm cimport (
     RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, RDMA_PS_TCP, rdma_cm_id, rdma_conn_param, sockaddr)
 from pyrdv.fabrics.verbs.link cimport (
     LACK_ID, LACK_LINK, link_equip, link_free, link_new, link_strip, link_up, links_settle, now_ns)
-from pyrdv.fabrics.verbs.sending cimport control_send
+from pyrdv.fabrics.verbs.posting cimport control_send
 from pyrdv.fabrics.verbs.state cimport (
     FAIL_DEVICE, FAIL_DISCONNECTED, FAIL_LOCAL, FAIL_NONE, FAIL_REFUSED, FAIL_SILENT, KIND_HELLO,
     LINK_ACCEPTED, LINK_CONNECTING, LINK_DOWN, LINK_NEW, LINK_RESOLVING, LINK_UP, link_t, peer_t,

@@ -29,6 +29,8 @@ cdef void link_up(verbs_t *f, link_t *link) noexcept nogil
 # The end of a link that was up (F4, F7, L3): what has arrived is kept for poll,
 # what is under way ends as lost.
 cdef void link_down(verbs_t *f, link_t *link) noexcept nogil
+# Give what belongs to the device back; memory stays.
+cdef void link_bury(verbs_t *f, link_t *link) noexcept nogil
 # Forget a link whose end was returned, or that was never up.
 cdef void link_free(verbs_t *f, link_t *link) noexcept nogil
 # Take all completions that are there now into the links.

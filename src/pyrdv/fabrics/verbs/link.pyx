@@ -12,21 +12,28 @@ K3  Whatever an attempt to connect made, it is given back or used by the next.
     A new queue pair of the same link gets a new tag, so that completions of
     the former one are nobody's (L4).
 K4  Receives are posted before the peer can know of the queue pair.
+K5  Destroying the queue pair of a peer that does not answer can take seconds:
+    a soft device waits for its packets that wait for the peer's hardware
+    address.  So where no transfer of the engine is under way, and the queue
+    pair, which is in the error state, could only touch memory of the link, it
+    is destroyed later (LINGER_MS), with the link.  Elsewhere F4 needs it at once.
 """
 from libc.errno cimport EAGAIN, EBUSY, EMFILE, ENOBUFS, ENOMEM, ENOSPC, errno
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from pyrdv.fabrics.verbs.datapath cimport drain, transfers_lost
+from pyrdv.fabrics.verbs.completing cimport transfers_lost
+from pyrdv.fabrics.verbs.datapath cimport drain
 from pyrdv.fabrics.verbs.libibverbs cimport (
     IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE, IBV_QP_STATE,
     IBV_QPS_ERR, IBV_QPT_RC, IBV_WR_RDMA_WRITE, ibv_cq, ibv_device_attr, ibv_post_recv,
     ibv_qp_attr, ibv_qp_init_attr, ibv_recv_wr, ibv_req_notify_cq)
-from pyrdv.fabrics.verbs.sending cimport link_busy, link_forget, link_owe
+from pyrdv.fabrics.verbs.posting cimport link_busy, link_forget, link_owe
 from pyrdv.fabrics.verbs.state cimport (
-    CONTROL_SLOTS, CQ_LINKS, LINK_DOWN, LINK_NEW, LINK_UP, OWE_BYE, RING_OFFSET, RING_SLOT,
-    RING_SLOTS, SEND_SLOTS, SLOT, SQ_DEPTH, link_t, verbs_t)
+    CONTROL_SLOTS, CQ_LINKS, FAIL_SILENT, FAIL_TRANSPORT, HELD, LINK_DOWN, LINK_NEW, LINK_UP,
+    OWE_BYE, RING_OFFSET, RING_SLOT, RING_SLOTS, SEND_SLOTS, SLOT, SQ_DEPTH, SQ_READ,
+    SQ_WRITE, link_t, verbs_t)
 
 
 cdef extern from "<stdlib.h>" nogil:
@@ -42,6 +49,7 @@ cdef extern from "<time.h>" nogil:
 
 cdef enum:
     PAGE = 4096
+    LINGER_MS = 4000        # the kernel gives an address up after 3 s
     SETTLE_ROUNDS = 1024    # of drain, each of a bounded number of completions
     FIRST_INLINE = 256      # SCRATCH: more is never asked for
 
@@ -102,6 +110,10 @@ cdef int take_memory(verbs_t *f, link_t *link) noexcept nogil:
         link.memory = <char *> pages(size)
     if link.shared == NULL:
         link.shared = <char *> pages(link.shared_size)
+    if f.soft_fence and link.held_memory == NULL:
+        link.held_memory = <char *> pages(<size_t> HELD * SLOT)
+        if link.held_memory == NULL:
+            return lacking(f, LACK_MEMORY, ENOMEM)
     if link.memory == NULL or link.shared == NULL:
         return lacking(f, LACK_MEMORY, ENOMEM)
     if link.memory_mr == NULL:
@@ -254,6 +266,26 @@ cdef void link_up(verbs_t *f, link_t *link) noexcept nogil:
         link_owe(f, link, OWE_BYE)
 
 
+cdef bint may_linger(const link_t *link) noexcept nogil:
+    """Whether the queue pair may be destroyed later (K5)."""
+    cdef uint32_t at = link.sq_done
+    cdef int kind
+    if link.failure != FAIL_SILENT and link.failure != FAIL_TRANSPORT:
+        return False
+    while at != link.sq_head:
+        kind = link.sq[at % SQ_DEPTH].kind
+        if kind == SQ_READ or kind == SQ_WRITE:
+            return False
+        at += 1
+    return True
+
+
+cdef void link_bury(verbs_t *f, link_t *link) noexcept nogil:
+    destroy_qp(f, link)
+    destroy_id(f, link)
+    deregister(f, link)
+
+
 cdef void link_down(verbs_t *f, link_t *link) noexcept nogil:
     cdef ibv_qp_attr attr
     if link.state != LINK_UP:
@@ -267,10 +299,11 @@ cdef void link_down(verbs_t *f, link_t *link) noexcept nogil:
         attr.qp_state = IBV_QPS_ERR
         f.lib.ibv_modify_qp(link.id.qp, &attr, IBV_QP_STATE)
         links_settle(f)
-    destroy_qp(f, link)
-    destroy_id(f, link)
+    if may_linger(link):
+        link.deadline = now_ns() + <int64_t> LINGER_MS * 1000000
+    else:
+        link_bury(f, link)
     transfers_lost(f, link)
-    deregister(f, link)
     link.state = LINK_DOWN
     link.owed = 0
     f.up -= 1
@@ -288,13 +321,12 @@ cdef void deregister(verbs_t *f, link_t *link) noexcept nogil:
 
 cdef void link_free(verbs_t *f, link_t *link) noexcept nogil:
     cdef uint32_t index = link.tag >> 16
-    destroy_qp(f, link)
-    destroy_id(f, link)
-    deregister(f, link)
+    link_bury(f, link)
     link_forget(f, link)
     if f.peers[link.peer].link == link:
         f.peers[link.peer].link = NULL
     f.links[index] = NULL
     free(link.memory)
     free(link.shared)
+    free(link.held_memory)
     free(link)

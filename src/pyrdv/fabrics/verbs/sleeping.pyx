@@ -23,7 +23,7 @@ from pyrdv.fabrics.verbs.connection cimport connection_due, connection_turn
 from pyrdv.fabrics.verbs.datapath cimport deliverable, drain
 from pyrdv.fabrics.verbs.libibverbs cimport ibv_cq, ibv_req_notify_cq
 from pyrdv.fabrics.verbs.memory cimport memory_flush
-from pyrdv.fabrics.verbs.sending cimport link_owe
+from pyrdv.fabrics.verbs.posting cimport link_owe
 from pyrdv.fabrics.verbs.state cimport (
     OWE_GRANT, OWE_SLEEP, RING_CLOSED, RING_GRANTED, RING_REVOKING, link_t, verbs_t)
 

@@ -16,6 +16,13 @@ V3  Never a SEND without a credit.  `sent` counts SENDs posted, `peer_freed`
     is re-posted before it is told.  Control packets take no place in the order of
     data, so they always drain, and told credits with them: no deadlock.
 V4  A READ has one scatter element; at most ``reads_max`` (negotiated) are out.
+V4a On siw a queue pair whose next work request waits behind a fence answers no READ
+    of its peer, so two ranks that read from each other would wait for ever (seen on
+    kernels 6.1 and 7.3).  There (`soft_fence`) a fenced SEND is held back here, and
+    posted when the READs before it are complete; its credit, its send slot and its
+    place in the send queue are reserved meanwhile.
+V4b A READ is complete when its own completion says so, not when a later one comes:
+    siw completes a SEND that was handed over although a READ before it is still out.
 V5  A completed WRITE is handed over, no more; the engine's DONE says placed.
 V6  Memory of a send slot is reused only after a completion that covers it.
 V7  Transfers are cut at ``transfer_max``; post calls may fail with either sign.
@@ -64,6 +71,8 @@ cdef enum:
     RING_OFFSET = 256           # offset of the ring in link.shared
     CQ_LINKS = 32               # links that share one completion queue
     CQ_BATCH = 16
+    HELD = 16                   # fenced SENDs that are held back (V4a); a power of two
+    SIW_VENDOR = 0x626D74       # vendor id that siw gives
     REPOST_BATCH = 8            # receives posted again by one call, at most 64
     PROTOCOL = 1                # version of everything in this file and of docs/wire.md, verbs
 
@@ -147,6 +156,7 @@ cdef struct sq_entry_t:
     uint8_t kind                # sq_kind
     uint8_t slots               # send slots to be freed with it
     uint8_t signaled            # the engine wants to hear of it
+    uint8_t done
     int8_t status               # fabric_status, once done
 
 cdef struct inbound_t:          # a numbered packet that was not yet released
@@ -162,6 +172,10 @@ cdef struct order_t:            # packets in order of their numbers, ready to be
     uint32_t slot
     uint8_t ring                # slot is a ring slot
     uint8_t kind
+
+cdef struct held_t:             # a fenced SEND, its data in link.held_memory (V4a)
+    uint32_t position           # may go when `sq_done` is past it
+    uint32_t length             # header and payload
 
 cdef struct link_t:
     rdma_cm_id *id
@@ -190,6 +204,7 @@ cdef struct link_t:
     # Memory
     char *memory                # receive slots, then send slots
     ibv_mr *memory_mr
+    char *held_memory           # HELD slots, only with `soft_fence`
     char *shared                # control word, probe sink, ring: see link.pyx
     ibv_mr *shared_mr
     uint64_t shared_size
@@ -204,6 +219,9 @@ cdef struct link_t:
     uint32_t reads
     uint32_t reads_max
     uint32_t writes
+    held_t held[16]
+    uint32_t held_head
+    uint32_t held_tail
     # Credits of the SEND channel
     uint32_t sent
     uint32_t peer_freed
@@ -280,6 +298,7 @@ cdef struct verbs_t:
     int kick_fd                 # part of wake_fd: a step found work for a call
     int pid
     uint8_t iwarp
+    uint8_t soft_fence          # V4a
     uint8_t ring_mode           # 0 off, 1 where the device promises order, 2 always
     uint8_t call_wanted         # maintain has work (L3)
     uint8_t armed
