@@ -42,7 +42,8 @@ $(stamps)/extra-%: $(stamps)/editable
 	$(pip) install $$($(py) .ci/extra.py $*)
 	touch $@
 
-test: build $(stamps)/extra-test  ## run every test
+test: build $(stamps)/extra-test  ## run every test, those on RDMA devices in the lab
+	.ci/prepare-lab || test -z "$$CI"
 	$(py) -m pytest $(ARGS)
 
 # Within one host a job would choose shared memory; the demo takes RDMA where a device is.

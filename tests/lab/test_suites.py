@@ -26,9 +26,16 @@ class Suite(NamedTuple):
     machine: str = "uml"
 
 
+DEVICE = "tests/lab tests/fabrics tests/tools"
+JOBS = "tests/verbs"
+
 SUITES = (
-    Suite("device-rxe", "rxe", 1, "tests/lab", 2, 60),
-    Suite("device-siw", "siw", 1, "tests/lab", 2, 60),
+    Suite("device-rxe", "rxe", 1, DEVICE, 20, 300),
+    Suite("device-siw", "siw", 1, DEVICE, 20, 300),
+    Suite("conformance-rxe", "rxe", 1, "tests/conformance", 190, 600),
+    Suite("conformance-siw", "siw", 1, "tests/conformance", 190, 600),
+    Suite("jobs-rxe", "rxe", 2, JOBS, 20, 900),
+    Suite("jobs-siw", "siw", 2, JOBS, 20, 900),
 )
 
 

@@ -118,9 +118,11 @@ class Cable:
 
     def __init__(self, kind):
         self.kind = kind
+        self.went_down = False
 
     def cut(self):
         """The link goes down, as both ends see at once."""
+        self.went_down = True
         command("ip", "link", "set", self.ENDS[1], "down", node=1)
 
     def lose(self, percent):
@@ -146,9 +148,14 @@ class Cable:
             command("ip", "link", "set", end, "up", node=node)
             # A link that goes down loses its IPv6 addresses.
             command("ip", "addr", "replace", f"fd77::{node + 1}/64", "dev", end, "nodad", node=node)
+            if self.went_down and self.kind == "rxe":
+                # What rxe's own queue pair for connections sends while its link is down puts that
+                # queue pair into the error state for good: no connection can be made any more.
+                self.remove(node)
             if not os.path.isdir(f"/sys/class/infiniband/{self.kind}{node}"):
                 command("rdma", "link", "add", f"{self.kind}{node}", "type", self.kind, "netdev",
                         end, node=node)
+        self.went_down = False
         assert wait_until(self.whole, 10), command("rdma", "link")
 
     def whole(self):

@@ -36,7 +36,10 @@ class Lost:
             environment["PYRDV_PEER_TIMEOUT"] = str(timeout)
         self.process = jobs.start([LOSS, place], 3, "--grace", "60", hosts=hosts,
                                   env=environment)
-        jobs.wait_file("ready")
+        if not wait_until((jobs.folder / "ready").exists, 20):
+            stacks = jobs.stacks()
+            jobs.kill_all()
+            pytest.fail(f"not ready: {stacks}\n{jobs.finish(self.process)}")
         time.sleep(0.15)
         self.ranks = jobs.ranks()
         self.launcher(signal.SIGSTOP)
@@ -59,6 +62,7 @@ class Lost:
         text = self.jobs.read(f"told{rank}", within + 20)
         moment, text = text.split(" ", 1)
         seconds = float(moment) - self.began
+        print(f"rank {rank} was told after {seconds * 1000:.0f} ms: {text}")
         if record:
             record(f"rank {rank} was told after", f"{seconds * 1000:.0f} ms: {text}")
         assert seconds < within, f"told after {seconds:.2f} s: {text}"

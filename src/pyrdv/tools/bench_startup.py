@@ -245,7 +245,7 @@ def plot(path, content, plt):
     rows, facts = content["rows"], content["machine"]
     counts = [row["ranks"] for row in rows]
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.5), dpi=120, layout="constrained")
-    for way, label in zip(WAYS, ("n-1 steps, no thread", "server thread"), strict=True):
+    for way, label in zip(WAYS, ("in steps, no thread", "server thread"), strict=True):
         middle = [row[way]["median"] for row in rows]
         line = left.plot(counts, middle, marker="o", label=label)[0]
         left.fill_between(counts, [row[way]["min"] for row in rows],

@@ -10,7 +10,7 @@ Messages between Python processes that move while the program computes.
 
 commands:
   run      start a program on several processes
-  bench    measure latency, bandwidth and message rate
+  bench    measure latency, bandwidth, message rate and the start over RDMA
   doctor   show devices and limits of this machine, what will be used, and what is wrong
   config   list the settings (environment variables PYRDV_*) with their present values
 
@@ -94,7 +94,8 @@ def _run(words):
 def _bench(words):
     from pyrdv.tools import bench
 
-    parser = _parser("bench", description="Measure latency, bandwidth and message rate.")
+    parser = _parser("bench", description="Measure latency, bandwidth, message rate and the start "
+                     "over RDMA.")
     bench.add_arguments(parser)
     return bench.main(parser.parse_args(words)) or 0
 

@@ -24,7 +24,7 @@ N6  A removed device is let go of at once and completely, for its removal waits.
 """
 from libc.errno cimport EADDRNOTAVAIL, EINVAL, ENODEV, ENOMEM, errno
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset, strncmp
+from libc.string cimport memcpy, strncmp
 
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_FAILED, FABRIC_LOST, FABRIC_OK, fabric_t
 from pyrdv.fabrics.verbs.joining cimport (
@@ -34,8 +34,7 @@ from pyrdv.fabrics.verbs.libibverbs cimport (
 from pyrdv.fabrics.verbs.librdmacm cimport (
     RDMA_CM_EVENT_CONNECT_REQUEST, RDMA_CM_EVENT_DEVICE_REMOVAL, RDMA_CM_EVENT_DISCONNECTED,
     RDMA_PS_TCP, rdma_cm_event, rdma_cm_id, sockaddr, sockaddr_storage)
-from pyrdv.fabrics.verbs.link cimport (
-    link_bury, link_down, link_free, links_settle, now_ns)
+from pyrdv.fabrics.verbs.link cimport link_bury, link_down, link_free, links_settle, now_ns
 from pyrdv.fabrics.verbs.memory cimport memory_close
 from pyrdv.fabrics.verbs.posting cimport link_fail, link_owe
 from pyrdv.fabrics.verbs.state cimport (
@@ -210,7 +209,6 @@ cdef bint look(verbs_t *f, link_t *link, int64_t now) noexcept nogil:
 
 cdef int connection_turn(verbs_t *f) noexcept nogil:
     cdef pollfd watched[2]
-    cdef int64_t now
     cdef uint32_t i
     cdef int happened = 0
     if f.events == NULL:
@@ -227,8 +225,7 @@ cdef int connection_turn(verbs_t *f) noexcept nogil:
             happened += hear_device(f)
     if happened >= EVENTS:
         return happened     # more may wait: draw no conclusion from the time yet
-    now = now_ns()
-    return happened + look_around(f, now)
+    return happened + look_around(f, now_ns())
 
 
 cdef int look_around(verbs_t *f, int64_t now) noexcept nogil:
@@ -501,4 +498,3 @@ cdef void connection_abandon(verbs_t *f) noexcept nogil:
     close_fd(&f.timer_fd)
     close_fd(&f.kick_fd)
     close_fd(&f.base.wake_fd)
-    memset(f.peers[f.base.rank].key, 0, 16)
