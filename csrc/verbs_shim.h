@@ -127,6 +127,17 @@ static inline int verbs_open(struct verbs_calls *calls) {
     return calls->problem[0] == '\0' ? 0 : -1;
 }
 
+/* Before any registration: makes fork() safe for the parent.  Newer kernels copy registered pages
+   for the child at once; only on others is the child deprived of them, and of whatever else lies on
+   them, which can be fatal to it. */
+static inline void verbs_prepare_for_fork(struct verbs_calls *calls) {
+    enum ibv_fork_status (*asked)(void);
+    void *ibverbs = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
+    *(void **)&asked = ibverbs != NULL ? dlsym(ibverbs, "ibv_is_fork_initialized") : NULL;
+    if (asked == NULL || asked() != IBV_FORK_UNNEEDED)
+        calls->ibv_fork_init();
+}
+
 /* Unions of the work request, flattened: Cython knows no anonymous ones. */
 static inline void verbs_set_remote(struct ibv_send_wr *wr, uint64_t address, uint32_t key) {
     wr->wr.rdma.remote_addr = address;

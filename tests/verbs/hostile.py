@@ -1,6 +1,6 @@
 """A peer that keeps to no rule, written with pyverbs and nothing of pyrdv.
 
-Run by the system's interpreter, which has pyverbs, as ``hostile.py ORDER``, a JSON object: `address`
+Run by the system's interpreter, which has pyverbs, as ``hostile.py ORDER``, in JSON: `address`
 and `port` of the listener under attack, `source` (own address), `token` (hexadecimal secret of the
 job), `rank` of the target.  Each line of standard input is an act, ``NAME RANK``: it is played as
 that rank of the job.  Answered by one line of JSON.

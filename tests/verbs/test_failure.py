@@ -244,7 +244,7 @@ def dead(pid):
 
 
 def test_all_killed_leaves_nothing(jobs):
-    """X02: launcher and ranks killed in traffic: the kernel frees everything; the next one works."""
+    """X02: launcher and ranks killed in traffic: the kernel frees everything; the next works."""
     code = """
 import numpy as np
 from pyrdv import MPI

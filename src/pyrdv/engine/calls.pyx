@@ -14,8 +14,8 @@ from pyrdv.engine.protocols.rendezvous_get cimport get_deliver
 from pyrdv.engine.protocols.select cimport PROTOCOL_EAGER, choose, eager_limit
 from pyrdv.engine.state cimport (
     ANY_PEER, MESSAGE_EAGER, MESSAGE_RTS, OP_CANCELLED, OP_COMPLETE, OP_MATCH, OP_NO_MEMORY,
-    OP_PEER_LOST, OP_POSTED, OP_QUEUED, OP_RECV, OP_SEND, OP_SYNC, OP_WAITING, PEER_CLOSED,
-    PEER_LOST, PEER_SELF, PEER_UP, engine_t, message_t, op_t, peer_t)
+    OP_NOT_REGISTERED, OP_PEER_LOST, OP_POSTED, OP_QUEUED, OP_RECV, OP_SEND, OP_SYNC, OP_WAITING,
+    PEER_CLOSED, PEER_LOST, PEER_SELF, PEER_UP, engine_t, message_t, op_t, peer_t)
 from pyrdv.engine.step cimport announce, maintain, step, turn
 from pyrdv.fabrics.contract cimport ACCESS_REMOTE_READ, FABRIC_AGAIN, FABRIC_OK
 
@@ -54,9 +54,9 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
     if sync:
         op.flags |= OP_SYNC
     if length > eager_limit(e, p) and op_register(e, op, peer, ACCESS_REMOTE_READ) != 0:
-        op_complete(e, op, OP_NO_MEMORY)
+        op_complete(e, op, OP_NOT_REGISTERED)
         op_release(e, op)
-        return -OP_NO_MEMORY
+        return -OP_NOT_REGISTERED
     if p.queue_head != NULL or announce(e, p, op) == FABRIC_AGAIN:
         queue_append(e, p, op)
     out[0] = op

@@ -74,6 +74,7 @@ cdef extern from "verbs_shim.h" nogil:
                                size_t length) noexcept nogil
         char problem[256]
     int verbs_open(verbs_calls *calls)
+    void verbs_prepare_for_fork(verbs_calls *calls)
     int verbs_query_port(const verbs_calls *calls, ibv_context *context, uint8_t port,
                          ibv_port_attr *out)
 

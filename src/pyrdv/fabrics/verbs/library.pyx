@@ -14,9 +14,7 @@ def problem():
     global tried
     if not tried:
         if verbs_open(&table) == 0:
-            # Before any registration: keeps registered pages with the parent of a fork.
-            # Newer kernels copy them for the child at once, and this does nothing.
-            table.ibv_fork_init()
+            verbs_prepare_for_fork(&table)
         tried = True
     return table.problem.decode(errors="replace") or None
 
