@@ -231,7 +231,7 @@ def test_read_of_what_is_not_there_is_refused(world):
     for at, key in bad_reads(world, remote):
         before = len(ends.events[0])
         ends.post(0, 1, ends.probes[0].read_request(local, 0, at, key, 100_000, 3))
-        ends.until(lambda before=before: len(ends.events[0]) > before)
+        ends.until(lambda ends=ends, before=before: len(ends.events[0]) > before)
         kind, peer, ident, status = ends.events[0][before]
         assert (kind, peer, ident) == (READ, 1, 3)
         assert status in ((INVALID, FAILED) if world.survives_bad_keys else (INVALID, FAILED, LOST))
