@@ -233,7 +233,8 @@ def test_strangers_are_refused(fabrics):
     until(lambda: probes[0].connect(1) != AGAIN, probes)
     assert probes[0].connect(1) == LOST
     assert "not of this job" in probes[0].fabric.failure_text(1)
-    assert probes[1].fabric.counters["refused"] == 1
+    # A request that got no answer in time is sent again.
+    assert probes[1].fabric.counters["refused"] >= 1
     assert probes[1].fabric.counters["links"] == 0
 
 
