@@ -37,7 +37,7 @@ SUITES = (
     Suite("conformance-siw", "siw", 1, "tests/conformance", 190, 600),
     Suite("jobs-rxe", "rxe", 2, JOBS, 30, 600),
     Suite("jobs-siw", "siw", 2, JOBS, 30, 600),
-    Suite("hostile-rxe", "rxe", 2, "tests/verbs/test_hostile.py", 80, 600),
+    Suite("hostile-rxe", "rxe", 2, "tests/verbs/test_hostile.py", 60, 600),
     # A cut cable and a removed device are still to be mastered (tests/verbs/test_failure.py).
     Suite("failures-rxe", "rxe", 2, FAILURES + " -k 'not cable_cut and not device_removed'", 24,
           600),
