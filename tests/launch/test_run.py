@@ -324,7 +324,9 @@ def test_nothing_is_left_in_the_file_system(jobs):
         """, 3)
     assert status == 137
     for place, names in zip(places, before, strict=True):
-        new = {name for name in set(os.listdir(place)) - names if "pyrdv" in name}
+        # A lab that runs beside keeps its folder there.
+        new = {name for name in set(os.listdir(place)) - names
+               if "pyrdv" in name and not name.startswith("pyrdv-lab-")}
         assert not new
 
 
