@@ -5,9 +5,10 @@ import struct
 
 import pytest
 
-handshake = pytest.importorskip("pyrdv.fabrics.verbs.handshake",
-                                reason="built without RDMA verbs")
-Rehearsal = pytest.importorskip("pyrdv.fabrics.verbs.rehearsal").Rehearsal
+from tests.support.absent import verbs_module
+
+handshake = verbs_module("handshake")
+Rehearsal = verbs_module("rehearsal").Rehearsal
 
 TOKEN = b"the secret of this job"
 NONE, VERSION, STRANGER, RIVAL, ALREADY, GONE, RESOURCES = range(7)

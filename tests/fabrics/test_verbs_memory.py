@@ -5,9 +5,10 @@ siw does not enforce the rights, so the flags themselves are tested here.
 
 import pytest
 
-memory = pytest.importorskip(
-    "pyrdv.fabrics.verbs.memory", reason="built without RDMA verbs (rdma-core's headers)")
-sending = pytest.importorskip("pyrdv.fabrics.verbs.sending")
+from tests.support.absent import verbs_module
+
+memory = verbs_module("memory")
+sending = verbs_module("sending")
 
 # contract.pxd and ibv_access_flags
 LOCAL, REMOTE_READ, REMOTE_WRITE = 1, 2, 4

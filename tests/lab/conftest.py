@@ -1,8 +1,8 @@
 """The lab as a fixture: missing, it fails a test in CI and names itself as skipped elsewhere."""
 
-import os
-
 import pytest
+
+from tests.support.absent import absent
 
 from . import machine
 
@@ -28,9 +28,6 @@ def lab(say):
         try:
             return machine.run(command, **options)
         except machine.LabUnavailable as reason:
-            text = f"the lab ({options.get('machine', 'uml')}) is not available: {reason}"
-            if os.environ.get("CI"):
-                pytest.fail(text, pytrace=False)
-            pytest.skip(text)
+            absent(f"the lab ({options.get('machine', 'uml')}) is not available: {reason}")
 
     return run

@@ -24,7 +24,6 @@ from .machine import LabUnavailable, have
 VERSION = "7.3"
 SUITE = "trixie-backports"
 APT = Path("/etc/apt")
-DEFAULT_MIRROR = "http://deb.debian.org/debian"
 CONFIG = Path(__file__).resolve().parent / "uml.config"
 # A tick of 1 ms: netem and the schedulers of both ends round to it.
 EDIT = ("arch/um/Kconfig", r"(config HZ\n\tint\n\tdefault) 100\n", r"\1 1000\n")
@@ -34,8 +33,8 @@ PREFIX = "build-"
 TOOLS = ("gcc", "make", "flex", "bison", "bc", "xz", "tar")
 ARCHIVE_KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 ELSEWHERE = (
-    "PYRDV_LAB_SOURCE=FILE or URL of a linux-7.3 or newer .tar.xz (from "
-    "https://cdn.kernel.org/pub/linux/kernel/v7.x/) to build that one, or PYRDV_LAB_KERNEL=FILE, a "
+    "PYRDV_LAB_SOURCE=FILE or URL of a linux-7.3 or newer .tar.xz of kernel.org to build that "
+    "one, or PYRDV_LAB_KERNEL=FILE, a "
     "User-Mode Linux built elsewhere (docs/lab.md says how)"
 )
 
@@ -205,7 +204,8 @@ def mirror():
             found = re.search(r"(?m)^(?:URIs:|deb\b.*?)\s*(\w+://\S+/debian)/?\s", text)
             if found:
                 return found.group(1)
-    return DEFAULT_MIRROR
+    raise LabUnavailable(
+        "the system's apt sources name no mirror of Debian: say PYRDV_LAB_MIRROR=URL")
 
 
 def private_apt(folder, suites, output):

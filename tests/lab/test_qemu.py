@@ -59,7 +59,7 @@ def test_what_goes_in_and_what_comes_back(lab, tmp_path):
         python -c 'import sys; sys.stdout.buffer.write(bytes(range(256)) * 1200)' | cksum
         seq 100000
         echo changed >{victim} && cat {victim}
-        host=/proc/1/root/host
+        host=/proc/1/cwd/host
         mount -o remount,rw $host && cat $host{victim}
         echo changed >$host{victim} || echo refused
         echo result >$LAB_OUT/file

@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+from tests.support.absent import absent
+
 GIB = 1 << 30
 
 
@@ -23,8 +25,7 @@ def available():
 def need(nbytes):
     """Where the machine is too small: skip and say so on a user's, fail in CI."""
     if available() < nbytes:
-        refuse = pytest.fail if os.environ.get("CI") else pytest.skip
-        refuse(f"needs {nbytes / GIB:.0f} GiB of memory, {available() / GIB:.1f} are there")
+        absent(f"needs {nbytes / GIB:.0f} GiB of memory, {available() / GIB:.1f} are there")
 
 
 @pytest.mark.slow

@@ -114,7 +114,6 @@ def test_table():
 
 
 def test_plot(tmp_path):
-    pytest.importorskip("matplotlib")
     path = tmp_path / "out.png"
     rows = [row(2, [1.0, 1.2], [1.5, 1.4]), row(4, [3.0, 3.2], [3.5, 3.4])]
     content = bench_report.document("startup", {"ranks": 4}, rows, bench_report.machine_facts())

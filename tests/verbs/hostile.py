@@ -95,14 +95,7 @@ class Link:
         self.nonce = os.urandom(7) + b"\1"
         self.sequence = self.ring_sent = self.taken = 0
         self.regions, self.offer, self.reject = [], None, None
-        self.channel = CMEventChannel()
-        self.id = CMID(creator=self.channel)
-        self.id.resolve_addr(AddrInfo(src=order["source"], dst=order["address"],
-                                      dst_service=str(order["port"]), port_space=ce.RDMA_PS_TCP),
-                             2000)
-        self.event()
-        self.id.resolve_route(2000)
-        self.event()
+        self.find(order)
         self.cq = CQ(self.id.context, 512)
         self.id.create_qp(QPInitAttr(
             qp_type=e.IBV_QPT_RC, scq=self.cq, rcq=self.cq, sq_sig_all=1,
@@ -111,6 +104,17 @@ class Link:
             region = self.memory(bytes(SLOT))
             self.id.post_recv(region)
         self.shared = self.memory(bytes(16384), self.id.reg_read)
+
+    def find(self, order):
+        """Resolve the way to the listener under attack."""
+        self.channel = CMEventChannel()
+        self.id = CMID(creator=self.channel)
+        self.id.resolve_addr(AddrInfo(src=order["source"], dst=order["address"],
+                                      dst_service=str(order["port"]), port_space=ce.RDMA_PS_TCP),
+                             2000)
+        self.event()
+        self.id.resolve_route(2000)
+        self.event()
 
     def _derive(self, what):
         text = b"pyrdv verbs " + what.encode() + b" " + self.token
@@ -451,14 +455,7 @@ class Stranger(Link):
     """Somebody who is not of the job, with as little as it takes to send a request."""
 
     def __init__(self, order):
-        self.channel = CMEventChannel()
-        self.id = CMID(creator=self.channel)
-        self.id.resolve_addr(AddrInfo(src=order["source"], dst=order["address"],
-                                      dst_service=str(order["port"]), port_space=ce.RDMA_PS_TCP),
-                             2000)
-        self.event()
-        self.id.resolve_route(2000)
-        self.event()
+        self.find(order)
         self.id.create_qp(QPInitAttr(qp_type=e.IBV_QPT_RC, cap=QPCap(1, 1, 1, 1)))
 
     def knock(self, private):

@@ -33,6 +33,7 @@ def test_four_ranks(programs, case):
 def test_shared_memory_and_verbs(programs, case):
     """Two ranks per node: the near ones meet in shared memory, the far ones over the wire."""
     if not two_nodes():
+        # On a developer's own device; in the lab a skip fails its suite (tests/lab/test_suites.py).
         pytest.skip("needs two nodes (make lab): on one, all ranks share memory")
     programs.check(MIXED, case, 4, env={"PYRDV_FABRIC": "auto"})
 
@@ -129,18 +130,6 @@ for name in {order.split()!r}:
 print("ended")
 """, 2, env={"PYTHONWARNINGS": "error"})
     assert outcome.ok().out == "ended\n" * 2
-
-
-def test_exception_while_starting(jobs):
-    """R11: one rank cannot start; nothing is left, nobody hangs."""
-    outcome = jobs.run("""
-import os
-if os.environ["PYRDV_RANK"] == "1":
-    os.environ["PYRDV_EAGER_MAX"] = "nonsense"
-from pyrdv import MPI
-MPI.COMM_WORLD.Barrier()
-""", 2, limit=40)
-    assert outcome.status == 1 and "PYRDV_EAGER_MAX='nonsense'" in outcome.err, outcome
 
 
 @pytest.mark.parametrize("way", ["return", "sys.exit(3)", "raise KeyError('x')", "os._exit(4)"])

@@ -256,7 +256,6 @@ cdef struct link_t:
 
 cdef struct peer_t:
     link_t *link                # in use, or being set up; NULL once its end was returned
-    link_t *rival               # accepted while `link` was ours and still connecting
     uint8_t ended               # event_kind that was returned for it, 0: none
     uint8_t leaving             # disconnect was called
     uint8_t failure             # link_failure of the last link
