@@ -38,9 +38,9 @@ SUITES = (
     Suite("jobs-rxe", "rxe", 2, JOBS, 30, 600),
     Suite("jobs-siw", "siw", 2, JOBS, 30, 600),
     Suite("hostile-rxe", "rxe", 2, "tests/verbs/test_hostile.py", 60, 600),
-    # A cut cable and a removed device are still to be mastered (tests/verbs/test_failure.py).
-    Suite("failures-rxe", "rxe", 2, FAILURES + " -k 'not cable_cut and not device_removed'", 24,
-          600),
+    Suite("hostile-siw", "siw", 2, "tests/verbs/test_hostile.py", 60, 600),
+    Suite("failures-rxe", "rxe", 2, FAILURES, 36, 900),
+    Suite("failures-siw", "siw", 2, FAILURES, 36, 900),
 )
 
 

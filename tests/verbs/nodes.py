@@ -131,6 +131,11 @@ class Cable:
             command("tc", "qdisc", "replace", "dev", end, "root", "netem", "loss", f"{percent}%",
                     "limit", "20000", node=node)
 
+    @property
+    def waits_for_users(self):
+        """Whether a device is removed only when nobody uses it any more (siw)."""
+        return self.kind == "siw"
+
     def remove(self, node):
         """Take a node's device away."""
         command("rdma", "link", "del", f"{self.kind}{node}", node=node)
@@ -140,19 +145,26 @@ class Cable:
         for node, end in enumerate(self.ENDS):
             command("ip", "link", "set", end, "mtu", size, node=node)
 
-    def mend(self):
-        """Undo all of it; does nothing where nothing is broken."""
+    def plug(self):
+        """The cable is whole again; the devices may not be."""
         self.set_mtu(4200)
         for node, end in enumerate(self.ENDS):
             command("tc", "qdisc", "del", "dev", end, "root", node=node, check=False)
             command("ip", "link", "set", end, "up", node=node)
             # A link that goes down loses its IPv6 addresses.
             command("ip", "addr", "replace", f"fd77::{node + 1}/64", "dev", end, "nodad", node=node)
-            if self.went_down and self.kind == "rxe":
+
+    def mend(self):
+        """Undo all of it; no job may run.  Does nothing where nothing is broken."""
+        self.plug()
+        for node, end in enumerate(self.ENDS):
+            there = os.path.isdir(f"/sys/class/infiniband/{self.kind}{node}")
+            if there and self.went_down and self.kind == "rxe":
                 # What rxe's own queue pair for connections sends while its link is down puts that
                 # queue pair into the error state for good: no connection can be made any more.
                 self.remove(node)
-            if not os.path.isdir(f"/sys/class/infiniband/{self.kind}{node}"):
+                there = False
+            if not there:
                 command("rdma", "link", "add", f"{self.kind}{node}", "type", self.kind, "netdev",
                         end, node=node)
         self.went_down = False

@@ -56,9 +56,8 @@ cdef extern from "<netinet/in.h>" nogil:
 
 cdef enum:
     EAGER_MAX = 16384
-    TRANSFER_MAX = 1 << 30
-    TRANSFER_MAX_IWARP = 1 << 22    # so that a probe behind a transfer is not late (N5)
-    FEW_RANKS = 8                   # up to which a link has many receives
+    TRANSFER_MAX = 1 << 22      # so that a probe behind a transfer is not late (N5)
+    FEW_RANKS = 8               # up to which a link has many receives
 
 cdef fabric_ops OPS  # constant after import
 OPS.post = verbs_post
@@ -220,7 +219,7 @@ cdef class VerbsFabric(Fabric):
 
     cdef _limits(self):
         cdef ibv_port_attr attr
-        cdef uint64_t most = TRANSFER_MAX_IWARP if self.state.iwarp else TRANSFER_MAX
+        cdef uint64_t most = TRANSFER_MAX
         memset(&attr, 0, sizeof(attr))
         if (self.state.lib.ibv_query_port(self.state.context, self.choice.port, <void *> &attr) == 0
                 and 0 < attr.max_msg_sz < most):
