@@ -29,7 +29,7 @@ def machine(monkeypatch):
     """Set the devices that this machine seems to have, and what a queue pair on them tells."""
     from pyrdv.fabrics.verbs import device as binding
 
-    def make(*devices, in_order=False, queue_pair=None, manager=None):
+    def make(*devices, in_order=False, queue_pair=None, manager=None, connection=None):
         def read(found):
             found["source"] = "a fake"
             found["devices"] = [doctor_facts._device_facts(one) for one in devices]
@@ -40,7 +40,12 @@ def machine(monkeypatch):
                 raise queue_pair
             return in_order
 
+        def connected(device, port, gid):
+            if connection is not None:
+                raise connection
+
         monkeypatch.setattr(doctor_facts, "_devices", read)
+        monkeypatch.setattr(doctor_facts, "try_connection", connected)
         monkeypatch.setattr(binding, "try_queue_pair", tried)
         monkeypatch.setattr(binding, "manager_problem", lambda: manager)
 
@@ -228,6 +233,19 @@ def test_queue_pair_that_is_refused(machine):
     assert "dmesg" in look()[1]
 
 
+def test_connection_that_nobody_answers(machine):
+    """N08: soft-RoCE whose queue pair for connections is in the error state, with the remedy."""
+    machine(RXE0, connection=TimeoutError("no answer"))
+    facts, page = look()
+    text = " ".join(page.split())
+    assert "rxe0 cannot connect to itself: no answer" in text
+    assert "rdma link delete rxe0; rdma link add rxe0 type rxe" in text
+    assert facts["use"]["other_hosts"].startswith("nothing") and facts["usable"]
+    assert not look(PYRDV_FABRIC="verbs")[0]["usable"]
+    machine(RXE0, connection=OSError(12, "no memory"))
+    assert "ulimit -l unlimited" in look()[1]
+
+
 def test_single_copy_refused(machine, monkeypatch):
     machine()
     monkeypatch.setattr(doctor_facts, "try_single_copy", lambda: False)
@@ -277,12 +295,14 @@ def test_page_on_a_real_device(rdma_device):
     rdma = facts["rdma"]
     assert (rdma["choice"]["device"], rdma["choice"]["port"]) == rdma_device
     assert rdma["queue_pair"] is None and "verbs on" in facts["use"]["this_host"]
+    assert rdma["connection"] is None
     assert rdma["source"].startswith(("pyverbs", "pyrdv's own binding"))
     (own,) = [one for one in rdma["devices"] if one["name"] == rdma_device.name]
     if own["soft"]:
         assert rdma["data_in_order"] is False
     status, stdout, _ = run()
     assert status == 0 and rdma_device.name in stdout and "order of data" in stdout
+    assert "connection to itself: made" in stdout
 
 
 @pytest.mark.verbs

@@ -9,6 +9,12 @@ from tests.support.jobs import Programs
 from tests.verbs.nodes import Cable, NodeJobs, two_nodes
 
 
+@pytest.fixture(scope="session", autouse=True)
+def lossy_cable():
+    if two_nodes():
+        Cable.prepare()
+
+
 @pytest.fixture
 def jobs(rdma_device):
     # Not pytest's folder, which other users cannot enter: some ranks are not root.

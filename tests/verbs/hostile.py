@@ -142,6 +142,7 @@ class Link:
         source = self.rank if source is None else source
         target = self.target if target is None else target
         text = struct.pack("<IIII", magic, version, source, target) + (job or self.job) + self.nonce
+        text += struct.pack("<II", 0, 0)
         return text + siphash(key or self.key, struct.pack("<I", REQUEST) + text)
 
     def connect(self, request):
@@ -353,7 +354,7 @@ BEFORE = {
     "another target": refused(target=1),
     "nothing": only(lambda link: b""),
     "short": only(lambda link: link.request()[:20]),
-    "noise": only(lambda link: os.urandom(48)),
+    "noise": only(lambda link: os.urandom(56)),
     "altered": only(lambda link: link.request()[:-1] + b"\0"),
     "right": refused(),
 }

@@ -118,18 +118,31 @@ class Cable:
 
     def __init__(self, kind):
         self.kind = kind
-        self.went_down = False
+
+    @classmethod
+    def prepare(cls):
+        """Let both ends lose packets on demand; only while no job runs.
+
+        What rxe sends in the moment in which an interface changes its queue is refused, and puts
+        the sending queue pair, also the one of connections, into the error state for good.  So the
+        queue is put in place once, and only its parameters change under traffic.
+        """
+        for node, end in enumerate(cls.ENDS):
+            cls._lossy("replace", node, end, 0)
+
+    @staticmethod
+    def _lossy(how, node, end, percent):
+        command("tc", "qdisc", how, "dev", end, "root", "netem", "loss", f"{percent}%",
+                "limit", "20000", node=node)
 
     def cut(self):
         """The link goes down, as both ends see at once."""
-        self.went_down = True
         command("ip", "link", "set", self.ENDS[1], "down", node=1)
 
     def lose(self, percent):
         """Both ends lose this share of what they send."""
         for node, end in enumerate(self.ENDS):
-            command("tc", "qdisc", "replace", "dev", end, "root", "netem", "loss", f"{percent}%",
-                    "limit", "20000", node=node)
+            self._lossy("change", node, end, percent)
 
     @property
     def waits_for_users(self):
@@ -140,16 +153,16 @@ class Cable:
         """Take a node's device away."""
         command("rdma", "link", "del", f"{self.kind}{node}", node=node)
 
-    def set_mtu(self, size):
-        """Both ends carry packets of at most this size."""
-        for node, end in enumerate(self.ENDS):
-            command("ip", "link", "set", end, "mtu", size, node=node)
+    def set_mtu(self, size, nodes=(0, 1)):
+        """The ends of these nodes carry packets of at most this size."""
+        for node in nodes:
+            command("ip", "link", "set", self.ENDS[node], "mtu", size, node=node)
 
     def plug(self):
         """The cable is whole again; the devices may not be."""
         self.set_mtu(4200)
+        self.lose(0)
         for node, end in enumerate(self.ENDS):
-            command("tc", "qdisc", "del", "dev", end, "root", node=node, check=False)
             command("ip", "link", "set", end, "up", node=node)
             # A link that goes down loses its IPv6 addresses.
             command("ip", "addr", "replace", f"fd77::{node + 1}/64", "dev", end, "nodad", node=node)
@@ -158,17 +171,22 @@ class Cable:
         """Undo all of it; no job may run.  Does nothing where nothing is broken."""
         self.plug()
         for node, end in enumerate(self.ENDS):
-            there = os.path.isdir(f"/sys/class/infiniband/{self.kind}{node}")
-            if there and self.went_down and self.kind == "rxe":
-                # What rxe's own queue pair for connections sends while its link is down puts that
-                # queue pair into the error state for good: no connection can be made any more.
+            if self.stuck(node):
                 self.remove(node)
-                there = False
-            if not there:
+            if not os.path.isdir(f"/sys/class/infiniband/{self.kind}{node}"):
                 command("rdma", "link", "add", f"{self.kind}{node}", "type", self.kind, "netdev",
                         end, node=node)
-        self.went_down = False
         assert wait_until(self.whole, 10), command("rdma", "link")
+
+    def stuck(self, node):
+        """Whether a device cannot make connections any more.
+
+        What rxe's own queue pair for connections cannot send, its link being down, puts that queue
+        pair into the error state for good.
+        """
+        return any(entry["type"] == "GSI" and entry["state"] == "ERR"
+                   for entry in json.loads(command("rdma", "-j", "resource", "show", "qp"))
+                   if entry["ifname"] == f"{self.kind}{node}")
 
     def whole(self):
         """Whether the ports of both devices are active again."""

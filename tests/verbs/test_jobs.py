@@ -90,21 +90,32 @@ def test_two_meet_at_once(jobs):
     assert outcome.ok().lines == ["60 pairs met"] * 2
 
 
-def test_smaller_mtu(jobs, cable):
-    """N02: a path MTU of 1024, for the cable carries no more: all sizes arrive."""
-    cable.set_mtu(1500)
-    outcome = jobs.run("""
+SIZES = """
+import sys
 import numpy as np
 from pyrdv import MPI
 comm = MPI.COMM_WORLD
 other = 1 - comm.rank
+if sys.argv[1] == str(comm.rank):
+    comm.send("first", other)
+elif sys.argv[1] == str(other):
+    assert comm.recv(None, other) == "first"
 for size in (1, 900, 1100, 4000, 5000, 16384, 20_000, 1_000_000):
     data = np.arange(size) + comm.rank
     room = np.empty_like(data)
     comm.Sendrecv(data, other, 0, room, other, 0)
     assert (room == np.arange(size) + other).all()
 print("arrived")
-""", 2)
+"""
+
+
+@pytest.mark.parametrize("first", ["0", "1", "both"])
+@pytest.mark.parametrize("small", [(0, 1), (0,), (1,)], ids=["both", "near", "far"])
+def test_smaller_mtu(jobs, cable, small, first):
+    """N02: these nodes have a path MTU of 1024, not 4096: all sizes arrive, whoever connects."""
+    cable.set_mtu(1500, small)
+    (jobs.folder / "sizes.py").write_text(SIZES)
+    outcome = jobs.run([jobs.folder / "sizes.py", first], 2)
     assert outcome.ok().out == "arrived\n" * 2
 
 

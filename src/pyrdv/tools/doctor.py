@@ -102,6 +102,9 @@ def _rdma(facts):
         for line in rdma["choice"]["explanation"]:
             lines += _wrapped("  ", line, 8)
         lines.append(f"    order of data: {_order(rdma)}")
+        if rdma["queue_pair"] is None:
+            lines.append("    connection to itself: "
+                         + ("made" if rdma["connection"] is None else "failed, see below"))
     return lines
 
 

@@ -5,10 +5,12 @@ D2  What cannot be found out is said to be unknown, never guessed.
 D3  A problem comes with its remedy, and says whether a setting asked for what fails.
 """
 
+import errno
 import os
 import platform
 import resource
 import sys
+import threading
 from dataclasses import asdict
 from importlib import metadata
 
@@ -25,6 +27,14 @@ MEMLOCK_REMEDY = (
     "`* - memlock unlimited` in /etc/security/limits.conf (then log in anew), "
     "LimitMEMLOCK=infinity in a systemd unit, `docker run --ulimit memlock=-1`, or the setting of "
     "the batch system")
+
+#: Seconds for the connection of a device to itself.
+CONNECTING = 3.0
+STUCK_REMEDY = (
+    "if `rdma resource show qp` shows its queue pair of type GSI in state ERR, soft-RoCE makes no "
+    "connections any more (after its link was down, or its queue was changed under traffic): "
+    "remove the device and add it again, `rdma link delete {0}; rdma link add {0} type rxe netdev "
+    "DEV`; else look for a firewall (UDP port 4791 for RoCE) and a missing route")
 
 _CAP_IPC_LOCK = 1 << 14
 _CAP_SINGLE_COPY = 1  # CAP_SINGLE_COPY of the fabrics' contract
@@ -259,7 +269,7 @@ def _why_no_copy():
 def _rdma(settings, problems):
     """Devices, what would be chosen of them, and what one queue pair tells."""
     found = {"source": None, "devices": [], "choice": None, "why_not": None, "manager": None,
-             "queue_pair": None, "data_in_order": None}
+             "queue_pair": None, "data_in_order": None, "connection": None}
     asked = bool(settings.fabric == "verbs" or settings.rdma_device or settings.rdma_gid >= 0)
     try:
         devices = _devices(found)
@@ -273,6 +283,8 @@ def _rdma(settings, problems):
         return found
     found["choice"] = {**asdict(chosen), "explanation": list(chosen.explanation)}
     _try_queue_pair(chosen.device, found, problems, asked)
+    if found["queue_pair"] is None:
+        _try_connection(chosen, settings.rdma_gid, found, problems, asked)
     return found
 
 
@@ -327,8 +339,6 @@ def _choose(devices, device, port, gid, found):
 
 
 def _try_queue_pair(name, found, problems, asked):
-    import errno
-
     from pyrdv.fabrics.verbs import device as binding
 
     try:
@@ -338,6 +348,66 @@ def _try_queue_pair(name, found, problems, asked):
         memory = error.errno in (errno.ENOMEM, errno.EAGAIN)
         remedy = MEMLOCK_REMEDY if memory else f"`dmesg | tail` may say why {name} refused it"
         _problem(problems, f"a queue pair cannot be made: {error}", remedy, asked=asked)
+
+
+def _try_connection(chosen, gid, found, problems, asked):
+    try:
+        try_connection(chosen.device, chosen.port, gid)
+    except (OSError, ValueError) as error:
+        found["connection"] = str(error)
+        remedy = (STUCK_REMEDY.format(chosen.device) if isinstance(error, TimeoutError)
+                  else MEMLOCK_REMEDY if error.errno == errno.ENOMEM else "")
+        _problem(problems, f"{chosen.device} cannot connect to itself: {error}", remedy, asked=asked)
+
+
+def try_connection(device, port, gid, limit=CONNECTING):
+    """Connect two ends in this process over a device; both are closed again.
+
+    Parameters
+    ----------
+    device : str
+    port : int
+    gid : int
+        Index of a GID; -1 to choose.
+    limit : float, optional
+        Seconds.
+
+    Raises
+    ------
+    TimeoutError
+        If nothing comes of it within the limit.
+    OSError, ValueError
+        If an end cannot be made, or is refused.
+    """
+    from pyrdv.fabrics.verbs.fabric import VerbsFabric
+
+    token = os.urandom(32)
+    ends, problems = [], []
+
+    def connect(end):
+        try:
+            end.connect_all(limit)
+        except TimeoutError:
+            problems.append(TimeoutError(f"no answer for {limit:g} s"))
+        except OSError as error:
+            problems.append(error)
+
+    try:
+        for rank in range(2):
+            ends.append(VerbsFabric(rank, 2, token, device=device, port=port, gid=gid,
+                                    peer_timeout=limit))
+        threads = [threading.Thread(target=connect, args=(end,)) for end in ends]
+        for end in ends:
+            end.set_peers([one.address for one in ends])
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        for end in ends:
+            end.close()
+    if problems:
+        raise problems[0]
 
 
 # --------------------------------------------------------------- what will be used
@@ -363,6 +433,8 @@ def _verbs_text(settings, rdma):
         return "nothing: RDMA verbs cannot be used"
     if rdma["queue_pair"] is not None:
         return "nothing: a queue pair cannot be made"
+    if rdma["connection"] is not None:
+        return "nothing: a connection cannot be made"
     first = chosen["candidates"][0]
     text = (f"verbs on {chosen['device']}:{chosen['port']}, {first['kind']} at {first['address']} "
             f"(GID {first['gid_index']})")

@@ -63,6 +63,16 @@ cdef void transfers_lost(verbs_t *f, link_t *link) noexcept nogil:
     advance(f, link)
 
 
+cdef void flushed(link_t *link, uint32_t position) noexcept nogil:
+    """`position` failed: the device has done with it, and with all before it that are no READs."""
+    cdef uint32_t at = link.sq_done
+    while at != position:
+        if link.sq[at % SQ_DEPTH].kind != SQ_READ:
+            link.sq[at % SQ_DEPTH].flushed = 1
+        at += 1
+    link.sq[position % SQ_DEPTH].flushed = 1
+
+
 cdef void completed(verbs_t *f, link_t *link, const ibv_wc *wc) noexcept nogil:
     cdef uint32_t position = <uint32_t> wc.wr_id & 0x7FFFFFFF
     cdef uint32_t ahead = (position - link.sq_done) & 0x7FFFFFFF
@@ -70,6 +80,7 @@ cdef void completed(verbs_t *f, link_t *link, const ibv_wc *wc) noexcept nogil:
         return                  # a flush of what was ended already
     if wc.status != IBV_WC_SUCCESS:
         # The link takes its transfers along when it goes down (L3); their order stays.
+        flushed(link, link.sq_done + ahead)
         link_fail(f, link, FAIL_TRANSPORT, wc.status)
         return
     link.heard = 1

@@ -221,9 +221,11 @@ cdef class VerbsFabric(Fabric):
         cdef ibv_port_attr attr
         cdef uint64_t most = TRANSFER_MAX
         memset(&attr, 0, sizeof(attr))
-        if (self.state.lib.ibv_query_port(self.state.context, self.choice.port, <void *> &attr) == 0
-                and 0 < attr.max_msg_sz < most):
-            most = attr.max_msg_sz
+        if self.state.lib.ibv_query_port(self.state.context, self.choice.port, <void *> &attr) == 0:
+            if 0 < attr.max_msg_sz < most:
+                most = attr.max_msg_sz
+            if not self.state.iwarp:
+                self.state.mtu = attr.active_mtu
         self.state.base.transfer_max = most
 
     def __dealloc__(self):

@@ -19,6 +19,7 @@ cdef enum reject_reason:
     REJECT_ALREADY = 4      # connected already
     REJECT_GONE = 5         # this side has given the peer up or is closing
     REJECT_RESOURCES = 6    # no memory or queue pair; `detail` is the errno
+    REJECT_MTU = 7          # this side has the smaller path MTU, so it connects (J7)
 
 cdef struct request_t:
     uint32_t magic
@@ -27,6 +28,8 @@ cdef struct request_t:
     uint32_t target         # rank of the passive side
     uint64_t job            # tells jobs apart; no secret
     uint64_t nonce
+    uint32_t mtu            # enum ibv_mtu of its port; 0: the transport has none
+    uint32_t reserved
     uint8_t mac[16]
 
 cdef struct reply_t:

@@ -64,7 +64,7 @@ cdef struct proof_t:
 
 def _assert_layout():
     sizes = {
-        "request": (sizeof(request_t), 48), "reply": (sizeof(reply_t), 72),
+        "request": (sizeof(request_t), 56), "reply": (sizeof(reply_t), 72),
         "hello": (sizeof(hello_t), 56), "reject": (sizeof(reject_t), 16),
         "offer": (sizeof(link_offer_t), 40), "proof": (sizeof(proof_t), 72),
         "packet head": (sizeof(packet_head_t), 16), "ring tail": (sizeof(ring_tail_t), 24)}
@@ -132,7 +132,7 @@ cdef void prove(const verbs_t *f, const link_t *link, int which, const link_offe
 
 cdef void sign_request(const verbs_t *f, uint32_t peer, const request_t *request,
                        uint8_t *mac) noexcept nogil:
-    cdef uint8_t text[44]
+    cdef uint8_t text[4 + REQUEST_ROOM]
     cdef uint32_t which = LABEL_REQUEST
     cdef size_t covered = sizeof(request_t) - sizeof(request.mac)
     memcpy(text, &which, sizeof(which))
@@ -148,6 +148,7 @@ cdef void request_fill(const verbs_t *f, const link_t *link, request_t *out) noe
     out.target = link.peer
     out.job = job(f)
     out.nonce = link.nonce
+    out.mtu = f.mtu
     sign_request(f, link.peer, out, out.mac)
 
 
@@ -232,7 +233,7 @@ cdef bint reject_read(const void *data, uint32_t length, reject_t *out) noexcept
     memcpy(out, data, sizeof(reject_t))
     # A refusal is not authenticated: its text is for people, and no more than a time-out
     # can be caused by it.
-    return out.magic == HANDSHAKE_MAGIC and REJECT_NONE < out.reason <= REJECT_RESOURCES
+    return out.magic == HANDSHAKE_MAGIC and REJECT_NONE < out.reason <= REJECT_MTU
 
 
 def pair_key(bytes token, left, right):

@@ -25,6 +25,11 @@ J5  On iWARP the kernel waits, when an id is destroyed, for the answer to its
     the kernel's time-out has a request repeated.
 J6  A peer to which the set-up failed stays lost: peer.failure.  Its reason is
     in peer.wc_status: reject_reason or equipment << 16 | detail, or an errno.
+J7  A connection has the path MTU of the active side's port: the connection
+    manager knows no other, and larger packets would be lost on the way to a
+    smaller port (field case N02).  So the side with the smaller one connects:
+    it refuses the other's request (REJECT_MTU) and, unless it is connecting
+    already, starts.  Rank decides (J1) between equals.
 """
 from libc.errno cimport (
     ECONNREFUSED, ECONNRESET, EHOSTUNREACH, ENODEV, EPROTO, ETIMEDOUT, errno)
@@ -33,9 +38,9 @@ from libc.string cimport memset
 
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_FAILED, FABRIC_LOST, FABRIC_OK
 from pyrdv.fabrics.verbs.handshake cimport (
-    REJECT_ALREADY, REJECT_GONE, REJECT_NONE, REJECT_RESOURCES, REJECT_RIVAL, REJECT_STRANGER,
-    REJECT_VERSION, hello_fill, hello_t, nonce_new, reject_fill, reject_read, reject_t,
-    reply_check, reply_fill, reply_t, request_check, request_fill, request_t)
+    REJECT_ALREADY, REJECT_GONE, REJECT_MTU, REJECT_NONE, REJECT_RESOURCES, REJECT_RIVAL,
+    REJECT_STRANGER, REJECT_VERSION, hello_fill, hello_t, nonce_new, reject_fill, reject_read,
+    reject_t, reply_check, reply_fill, reply_t, request_check, request_fill, request_t)
 from pyrdv.fabrics.verbs.librdmacm cimport (
     RDMA_CM_EVENT_ADDR_ERROR, RDMA_CM_EVENT_ADDR_RESOLVED, RDMA_CM_EVENT_CONNECT_ERROR,
     RDMA_CM_EVENT_DISCONNECTED, RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_REJECTED,
@@ -225,7 +230,8 @@ cdef void answered(verbs_t *f, link_t *link, const news_t *news) noexcept nogil:
 cdef void turned_down(verbs_t *f, link_t *link, const news_t *news) noexcept nogil:
     cdef reject_t reject
     if reject_read(news.data, news.length, &reject):
-        if reject.reason == REJECT_RIVAL:
+        if reject.reason == REJECT_RIVAL or reject.reason == REJECT_MTU:
+            # The other's request is on its way; ours is repeated in case it is not.
             link_strip(f, link)
             link.state = LINK_NEW
             link.deadline = now_ns() + RIVAL_NS
@@ -315,20 +321,29 @@ cdef void refuse(verbs_t *f, rdma_cm_id *ident, int reason, uint32_t detail) noe
     f.lib.rdma_destroy_id(ident)
 
 
+cdef bint larger_mtu(const verbs_t *f, const request_t *request) noexcept nogil:
+    """Whether this side has to connect instead, and can (J7)."""
+    cdef const peer_t *p = &f.peers[request.source]
+    return (request.mtu > f.mtu and p.address != NULL
+            and (<const routes_t *> p.address).count > 0)
+
+
 cdef int verdict(verbs_t *f, const request_t *request) noexcept nogil:
-    """Whether the peer may connect now (J1, J2)."""
+    """Whether the peer may connect now (J1, J2, J7)."""
     cdef peer_t *p = &f.peers[request.source]
     if p.link != NULL and p.link.state == LINK_ACCEPTED:
         links_settle(f)
     if f.device_gone or p.ended or (p.failure and p.link == NULL):
         return REJECT_GONE
     if p.link == NULL:
-        return REJECT_NONE
+        return REJECT_MTU if larger_mtu(f, request) else REJECT_NONE
     if p.link.state == LINK_ACCEPTED:
         return REJECT_ALREADY if p.link.peer_nonce == request.nonce else REJECT_NONE
     if p.link.state == LINK_UP or p.link.state == LINK_DOWN:
         return REJECT_ALREADY
-    if request.source < f.base.rank or p.link.state == LINK_NEW:
+    if larger_mtu(f, request):
+        return REJECT_MTU
+    if request.mtu < f.mtu or request.source < f.base.rank or p.link.state == LINK_NEW:
         return REJECT_NONE
     return REJECT_RIVAL
 
@@ -345,6 +360,8 @@ cdef void join_request(verbs_t *f, const news_t *news) noexcept nogil:
         reason = verdict(f, &request)
     if reason != REJECT_NONE:
         refuse(f, news.id, reason, 0)
+        if reason == REJECT_MTU and f.peers[request.source].link == NULL:
+            join_start(f, request.source)
         return
     p = &f.peers[request.source]
     if p.link != NULL:

@@ -14,9 +14,11 @@ K3  Whatever an attempt to connect made, it is given back or used by the next.
 K4  Receives are posted before the peer can know of the queue pair.
 K5  Destroying the queue pair of a peer that does not answer can take seconds:
     a soft device waits for its packets that wait for the peer's hardware
-    address.  So where no transfer of the engine is under way, and the queue
-    pair, which is in the error state, could only touch memory of the link, it
-    is destroyed later (LINGER_MS), with the link.  Elsewhere F4 needs it at once.
+    address.  F4 needs less: a queue pair in the error state flushes what was
+    posted, and from then on it touches memory of the link only; what the peer
+    was allowed to reach ends with its registration.  So it is destroyed later
+    (LINGER_MS), with the link, and at once only where the flush of a transfer
+    does not come (FLUSH_MS).
 """
 from libc.errno cimport EAGAIN, EBUSY, EMFILE, ENOBUFS, ENOMEM, ENOSPC, errno
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -33,7 +35,7 @@ from pyrdv.fabrics.verbs.posting cimport link_busy, link_forget, link_owe
 from pyrdv.fabrics.verbs.state cimport (
     CONTROL_SLOTS, CQ_LINKS, FAIL_SILENT, FAIL_TRANSPORT, HELD, LINK_DOWN, LINK_NEW, LINK_UP,
     OWE_BYE, RING_OFFSET, RING_SLOT, RING_SLOTS, SEND_SLOTS, SLOT, SQ_DEPTH, SQ_READ,
-    SQ_WRITE, link_t, verbs_t)
+    SQ_WRITE, link_t, sq_entry_t, verbs_t)
 
 
 cdef extern from "<sys/mman.h>" nogil:
@@ -52,6 +54,7 @@ cdef extern from "<time.h>" nogil:
 
 cdef enum:
     LINGER_MS = 4000        # the kernel gives an address up after 3 s
+    FLUSH_MS = 50           # a soft device takes microseconds
     SETTLE_ROUNDS = 1024    # of drain, each of a bounded number of completions
     FIRST_INLINE = 256      # SCRATCH: more is never asked for
 
@@ -274,17 +277,29 @@ cdef void link_up(verbs_t *f, link_t *link) noexcept nogil:
         link_owe(f, link, OWE_BYE)
 
 
-cdef bint may_linger(const link_t *link) noexcept nogil:
-    """Whether the queue pair may be destroyed later (K5)."""
+cdef bint transfers_flushed(const link_t *link) noexcept nogil:
+    """Whether no transfer of the engine is in the hands of the device any more."""
     cdef uint32_t at = link.sq_done
-    cdef int kind
-    if link.failure != FAIL_SILENT and link.failure != FAIL_TRANSPORT:
-        return False
+    cdef const sq_entry_t *entry
     while at != link.sq_head:
-        kind = link.sq[at % SQ_DEPTH].kind
-        if kind == SQ_READ or kind == SQ_WRITE:
+        entry = &link.sq[at % SQ_DEPTH]
+        if not entry.done and not entry.flushed and (
+                entry.kind == SQ_READ or entry.kind == SQ_WRITE):
             return False
         at += 1
+    return True
+
+
+cdef bint may_linger(verbs_t *f, const link_t *link) noexcept nogil:
+    """Whether the queue pair, which is in the error state, may be destroyed later (K5)."""
+    cdef int64_t limit
+    if link.failure != FAIL_SILENT and link.failure != FAIL_TRANSPORT:
+        return False
+    limit = now_ns() + <int64_t> FLUSH_MS * 1000000
+    while not transfers_flushed(link):
+        if now_ns() > limit:
+            return False
+        links_settle(f)
     return True
 
 
@@ -307,7 +322,7 @@ cdef void link_down(verbs_t *f, link_t *link) noexcept nogil:
         attr.qp_state = IBV_QPS_ERR
         f.lib.ibv_modify_qp(link.id.qp, &attr, IBV_QP_STATE)
         links_settle(f)
-    if may_linger(link):
+    if may_linger(f, link):
         link.deadline = now_ns() + <int64_t> LINGER_MS * 1000000
     else:
         link_bury(f, link)

@@ -95,6 +95,7 @@ cdef sq_entry_t *entry_next(link_t *link, int kind, uint64_t ident) noexcept nog
     entry.slots = 0
     entry.signaled = 0
     entry.done = 0
+    entry.flushed = 0
     entry.status = 0
     link.sq_head += 1
     return entry

@@ -157,6 +157,7 @@ cdef struct sq_entry_t:
     uint8_t slots               # send slots to be freed with it
     uint8_t signaled            # the engine wants to hear of it
     uint8_t done
+    uint8_t flushed             # it failed: the device has done with its memory (K5)
     int8_t status               # fabric_status, once done
 
 cdef struct inbound_t:          # a numbered packet that was not yet released
@@ -304,6 +305,7 @@ cdef struct verbs_t:
     uint8_t device_gone
     int64_t peer_timeout        # ns
     int64_t probe_every         # ns
+    uint32_t mtu                # enum ibv_mtu of the port at the start; 0 on iWARP (J7)
     uint32_t recv_slots
     uint32_t reads_max          # what the device offers
     uint32_t reads_init_max
