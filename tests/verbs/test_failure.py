@@ -23,6 +23,8 @@ LOSS = Path(__file__).parent / "programs" / "loss.py"
 PLACES = ("idle", "stream", "sending", "ring", "read", "write")
 # s; the issue's limit for a killed process, whatever the peer timeout is.
 KILLED = 1.0
+# s; a peer timeout: soft devices on a busy machine have been seen to pause for half a second.
+BUSY = 2.0
 # s; what else may take its time on a machine that is busy with other things.
 SLACK = 1.0
 
@@ -99,21 +101,21 @@ def test_killed(jobs, place, record_property):
 @pytest.mark.parametrize("place", ["idle", "stream", "read"])
 def test_stopped_then_killed(jobs, place, record_property):
     """A stopped process is alive, as long as its machine answers; then it is killed."""
-    job = Lost(jobs, place, "node0:1,node1:2", timeout=1)
+    job = Lost(jobs, place, "node0:1,node1:2", timeout=BUSY)
     job.kill(2, signal.SIGSTOP)
-    time.sleep(2.5)
+    time.sleep(1.5 * BUSY)
     assert not (jobs.folder / "told0").exists(), (jobs.folder / "told0").read_text()
     job.kill(2)
-    job.told(0, 1 + SLACK, record_property)
+    job.told(0, KILLED, record_property)
     job.end(137, (0, 1))
 
 
 @pytest.mark.parametrize("place", ["idle", "read"])
 def test_stopped_and_continued(jobs, place):
     """It loses nothing and goes on, beyond the timeout."""
-    job = Lost(jobs, place, "node0:1,node1:2", timeout=0.5)
+    job = Lost(jobs, place, "node0:1,node1:2", timeout=BUSY)
     job.kill(2, signal.SIGSTOP)
-    time.sleep(1.5)
+    time.sleep(1.5 * BUSY)
     job.kill(2, signal.SIGCONT)
     time.sleep(1)
     assert not (jobs.folder / "told0").exists(), (jobs.folder / "told0").read_text()
