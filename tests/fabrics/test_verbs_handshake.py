@@ -198,7 +198,7 @@ def test_refusals():
     assert Rehearsal.read_rejection(refusal.ljust(148, b"\0")) == (1, RESOURCES, 12)
     assert Rehearsal.read_rejection(refusal[:15]) is None
     assert Rehearsal.read_rejection(bytes(148)) is None
-    assert Rehearsal.read_rejection(struct.pack("<IIII", 0x56445250, 1, 7, 0)) is None
+    assert Rehearsal.read_rejection(struct.pack("<IIII", 0x56445250, 1, 8, 0)) is None
     assert Rehearsal.read_rejection(struct.pack("<IIII", 0x56445250, 1, 0, 0)) is None
 
 

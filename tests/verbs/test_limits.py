@@ -83,17 +83,27 @@ def test_too_few_descriptors(jobs):
     assert seen == {True, False}, "the counts do not span the need"
 
 
+# A library before the others in which one function always fails, whoever looks for it.
 STUB = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
-#include <stddef.h>
-void *NAME(void *pd, void *attr) { (void)pd; (void)attr; errno = ENOMEM; return NULL; }
+#include <string.h>
+void *NAME(void) { errno = ENOMEM; return NULL; }
+void *dlsym(void *handle, const char *name)
+{
+    void *(*real)(void *, const char *) = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
+    return strcmp(name, "NAME") ? real(handle, name) : (void *)NAME;
+}
 """
 
 
-def test_no_queue_pair(jobs):
-    """X06: a device that has no queue pair left."""
-    source = jobs.write(STUB.replace("NAME", "ibv_create_qp"), "stub.c")
+@pytest.mark.parametrize("call, lacks", [("ibv_create_qp", "queue pair"),
+                                         ("ibv_create_cq", "completion queue")])
+def test_none_left(jobs, call, lacks):
+    """X06: a device that has no queue pair, or no completion queue, left."""
+    source = jobs.write(STUB.replace("NAME", call), "stub.c")
     library = str(jobs.folder / "stub.so")
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
     outcome = jobs.run(EXCHANGE, 2, first=f"export LD_PRELOAD={library}", args=["1000"], limit=40)
-    one_error(outcome, "queue pair", "device allows")
+    one_error(outcome, lacks, "device allows")
