@@ -6,7 +6,7 @@ listens and knows all addresses" and "everybody has all connections":
 
 ``steps``
     `VerbsFabric.connect_all`, as jobs start with ``PYRDV_CONNECT=start``: no thread, rank - k is
-    asked in step k while rank + k asks.
+    asked in step k while rank + k asks; a few steps at once.
 ``thread``
     `connect_all_threaded`: a thread accepts, the main thread asks the lower ranks.
 

@@ -58,6 +58,7 @@ cdef enum:
     EAGER_MAX = 16384
     TRANSFER_MAX = 1 << 22      # so that a probe behind a transfer is not late (N5)
     FEW_RANKS = 8               # up to which a link has many receives
+    AHEAD = 4                   # steps of connect_all under way at once
 
 cdef fabric_ops OPS  # constant after import
 OPS.post = verbs_post
@@ -309,11 +310,11 @@ cdef class VerbsFabric(Fabric):
     def connect_all(self, timeout):
         """Connect to every peer that was given an address, all ranks together.
 
-        No thread accepts: in step k each rank asks rank - k for a connection
-        and waits until that and the one from rank + k are there, accepting
-        meanwhile (Chai, Noronha and Panda, "MPI over uDAPL", 2006, threadless
-        connection establishment; each connection serves both ways, so half of
-        the steps do).
+        No thread accepts: in step k each rank asks rank - k for a connection,
+        and accepts that of rank + k meanwhile (Chai, Noronha and Panda, "MPI
+        over uDAPL", 2006, threadless connection establishment; each connection
+        serves both ways, so half of the steps do).  Up to AHEAD steps are under
+        way at once, so that a rank need not wait for one that is late.
 
         Parameters
         ----------
@@ -327,44 +328,44 @@ cdef class VerbsFabric(Fabric):
         OSError
             If one failed.
         """
-        cdef int size = self.state.base.size
-        cdef int rank = self.state.base.rank
-        cdef int step, left, right
+        cdef uint32_t size = self.state.base.size
+        cdef uint32_t rank = self.state.base.rank
+        wanted = {peer for peer in range(size)
+                  if peer != rank and self.state.peers[<uint32_t> peer].address != NULL}
+        lefts = [(rank + size - step) % size for step in range(1, size // 2 + 1)]
+        # In the middle step two ask each other; one of them is enough.
+        asks = [left for left in lefts
+                if left in wanted and (left != (rank + size // 2) % size or size % 2 or rank < left)]
         end = time.monotonic() + timeout
-        for step in range(1, size // 2 + 1):
-            left, right = (rank + size - step) % size, (rank + step) % size
-            wanted = {peer for peer in (left, right) if self.state.peers[peer].address != NULL}
-            # In the middle step both are the same rank; one of the two is enough to ask.
-            asks = left if left in wanted and (left != right or rank < left) else -1
-            while not self._all_up(wanted, asks):
-                if time.monotonic() > end:
-                    missing = sorted(peer for peer in wanted if not self._up(peer))
-                    raise TimeoutError(f"rank {rank} has no connection to ranks {missing} after "
-                                       f"{timeout:g} s: they may be busy; raise the time limit of "
-                                       "the start")
+        while not self._all_up(wanted, asks):
+            if time.monotonic() > end:
+                raise TimeoutError(
+                    f"rank {rank} has no connection to ranks {sorted(wanted)} after {timeout:g} s: "
+                    "they may be busy; raise the time limit of the start")
 
-    def _up(self, uint32_t peer):
-        cdef link_t *link = self.state.peers[peer].link
-        return link != NULL and link.state == LINK_UP
-
-    def _all_up(self, wanted, int asks):
-        """One turn of `connect_all`."""
+    def _all_up(self, set wanted, list asks):
+        """One turn of `connect_all`; takes out of both what is up."""
         cdef int happened
         with nogil:
             happened = drain(&self.state)
         happened += self.handle.ops.maintain(self.handle)
-        if asks >= 0 and not self._up(asks):
-            if self.handle.ops.connect(self.handle, asks) < FABRIC_OK:
-                raise OSError(self.failure_text(asks))
+        for peer in asks[:AHEAD]:
+            if self.handle.ops.connect(self.handle, peer) < FABRIC_OK:
+                raise OSError(self.failure_text(peer))
         for peer in wanted:
             if self.state.peers[<uint32_t> peer].ended:
                 raise OSError(self.failure_text(peer))
-        if all(self._up(peer) for peer in wanted):
-            return True
-        if not happened:
+        up = {peer for peer in wanted if self._up(peer)}
+        wanted -= up
+        asks[:] = [peer for peer in asks if peer not in up]
+        if wanted and not happened and not up:
             with nogil:
                 connection_wait(&self.state, 1)
-        return False
+        return not wanted
+
+    def _up(self, uint32_t peer):
+        cdef link_t *link = self.state.peers[peer].link
+        return link != NULL and link.state == LINK_UP
 
     def failure_text(self, int peer):
         """Why `peer` is lost, in words; empty if nothing is known.
