@@ -355,9 +355,13 @@ def _try_connection(chosen, gid, found, problems, asked):
         try_connection(chosen.device, chosen.port, gid)
     except (OSError, ValueError) as error:
         found["connection"] = str(error)
-        remedy = (STUCK_REMEDY.format(chosen.device) if isinstance(error, TimeoutError)
-                  else MEMLOCK_REMEDY if error.errno == errno.ENOMEM else "")
-        _problem(problems, f"{chosen.device} cannot connect to itself: {error}", remedy, asked=asked)
+        remedy = ""
+        if isinstance(error, TimeoutError):
+            remedy = STUCK_REMEDY.format(chosen.device)
+        elif getattr(error, "errno", None) == errno.ENOMEM:
+            remedy = MEMLOCK_REMEDY
+        _problem(problems, f"{chosen.device} cannot connect to itself: {error}", remedy,
+                 asked=asked)
 
 
 def try_connection(device, port, gid, limit=CONNECTING):

@@ -333,9 +333,9 @@ cdef class VerbsFabric(Fabric):
         wanted = {peer for peer in range(size)
                   if peer != rank and self.state.peers[<uint32_t> peer].address != NULL}
         lefts = [(rank + size - step) % size for step in range(1, size // 2 + 1)]
-        # In the middle step two ask each other; one of them is enough.
-        asks = [left for left in lefts
-                if left in wanted and (left != (rank + size // 2) % size or size % 2 or rank < left)]
+        # In the middle step of an even number two ask each other; one of them is enough.
+        middle = (rank + size // 2) % size if size % 2 == 0 else rank
+        asks = [left for left in lefts if left in wanted and (left != middle or rank < left)]
         end = time.monotonic() + timeout
         while not self._all_up(wanted, asks):
             if time.monotonic() > end:
