@@ -193,6 +193,18 @@ class CommunicatorError(Error, ValueError):
     error_class = ERR_COMM
 
 
+class GroupError(Error, ValueError):
+    """A group that is null, or cannot be used so."""
+
+    error_class = ERR_GROUP
+
+
+class InfoError(Error, ValueError):
+    """Hints that are null, or a key or value that they cannot have."""
+
+    error_class = ERR_INFO
+
+
 class OpError(Error, ValueError):
     """A reduction operation that does not exist for the datatype."""
 

@@ -252,6 +252,8 @@ class World:
             raise
         self._names = ways.names
         self.engine.abort = self.abort
+        self.engine.neighbours = [rank for rank, name in enumerate(ways.names)
+                                  if name in ("self", "shm")]
         self.comm_world = Intracomm.world(self.engine)
         self.comm_self = Intracomm.alone(self.engine)
         self._notice()

@@ -5,8 +5,7 @@ from pyrdv.api.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 from pyrdv.api.datatypes import PREDEFINED
 from pyrdv.api.request import Request
 from pyrdv.api.status import Status
-from pyrdv.errors import ERR_TRUNCATE
-from pyrdv.errors import Error as Exception
+from pyrdv.errors import ERR_TRUNCATE, Error as Exception
 
 BYTE = PREDEFINED["BYTE"]
 REQUEST_NULL = Request()

@@ -5,8 +5,7 @@ Each message has a size of its own, which tells it apart even when it has no dat
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from .oracle import ANY, Message, Model, Receive, check
 from .worlds import MPI, pattern

@@ -12,11 +12,11 @@ from pyrdv.fabrics.probe import (
     LOST,
     OK,
     PACKET,
+    PEER_LOST as GONE,
     READ,
     REMOTE_READ,
     Probe,
 )
-from pyrdv.fabrics.probe import PEER_LOST as GONE
 from pyrdv.fabrics.sim.network import Network
 from tests.fabrics.simtools import kinds, packets, pair, read_then_send, run, share
 

@@ -8,8 +8,7 @@ import socket
 import struct
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from pyrdv.launch import bootstrap, env, frames, server
 from pyrdv.launch.loop import Loop

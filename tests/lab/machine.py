@@ -27,8 +27,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .job import ROOT, Job, new_folder, write
-from .job import settings as settings
+from .job import ROOT, Job, new_folder, settings as settings, write
 from .terminal import Terminal
 
 DEVICES = ("rxe", "siw")

@@ -8,8 +8,9 @@ A message is written as in mpi4py::
     [buf, count, displ, type]           displ in elements of type
 
 `buf` is a NumPy array, any contiguous buffer (bytes, bytearray, memoryview, array.array, mmap…),
-an object with ``__dlpack__``, or None or ``BOTTOM``, which hold no bytes. A tuple does for a list,
-None for a count means "all of it", and a type is a `Datatype`, a type code or a ``numpy.dtype``.
+an object with ``__dlpack__`` or ``__cuda_array_interface__`` whose memory the CPU can reach, or
+None or ``BOTTOM``, which hold no bytes. A tuple does for a list, None for a count means "all of
+it", and a type is a `Datatype`, a type code or a ``numpy.dtype``.
 
 What must hold:
 
@@ -29,7 +30,7 @@ from libc.string cimport strchr
 
 cimport numpy as cnp
 
-from pyrdv.api cimport dlpack
+from pyrdv.api cimport cuda_arrays, dlpack
 from pyrdv.api.datatypes cimport Datatype, from_dtype, from_format, from_spec
 
 from pyrdv.api.datatypes import PREDEFINED
@@ -150,6 +151,9 @@ cdef object whole(object obj, bint writable, span *out):
         return whole_export(obj, writable, out)
     if dlpack.offers(obj):
         return whole_tensor(obj, writable, out)
+    array = cuda_arrays.host_array(obj)
+    if array is not None:
+        return whole_array(<cnp.ndarray>array, writable, out)
     hint = (
         "; encode text first, or use the lower-case methods" if isinstance(obj, str)
         else "; for Python objects use the lower-case methods (send, recv, bcast)"

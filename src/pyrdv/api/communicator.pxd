@@ -5,3 +5,5 @@ from pyrdv.api.messages cimport ObjectMessages
 
 cdef class Comm(ObjectMessages):
     cdef Comm inside                # the view for collective operations, made on first use
+    # Raises on a null handle.
+    cdef int exists(self) except -1

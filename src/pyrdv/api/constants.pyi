@@ -15,6 +15,11 @@ CONGRUENT: Final[int]
 SIMILAR: Final[int]
 UNEQUAL: Final[int]
 
+COMM_TYPE_SHARED: Final[int]
+COMM_TYPE_HW_GUIDED: Final[int]
+COMM_TYPE_HW_UNGUIDED: Final[int]
+COMM_TYPE_RESOURCE_GUIDED: Final[int]
+
 THREAD_SINGLE: Final[int]
 THREAD_FUNNELED: Final[int]
 THREAD_SERIALIZED: Final[int]

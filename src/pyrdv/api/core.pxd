@@ -12,6 +12,7 @@ cdef enum:
     CONTEXT_P2P = 0
     CONTEXT_COLLECTIVE = 1
     CONTEXT_PARTS = 2           # large parts of objects, tagged by a cookie
+    CONTEXT_GROUP = 3           # members that make a communicator without the others
     CONTEXTS = 4
 
 cdef enum:
@@ -20,16 +21,27 @@ cdef enum:
     ANY_TAG_NUMBER = -1
 
 
-cdef class CommBase:
-    cdef readonly Engine engine
-    cdef readonly Members members
-    cdef uint32_t context           # first of its CONTEXTS
-    cdef readonly bint freed
+cdef class Identity:
+    """What all handles of one communicator share."""
+    cdef bint freed
     cdef str label
     cdef uint32_t cookie            # names the parts of the next object sent here
+    cdef readonly dict locks        # name of a collective call -> its lock
+    cdef public object info
     cdef object __weakref__
+
+
+cdef class CommBase:
+    cdef readonly Engine engine     # None: a null handle, whose identity is freed
+    cdef readonly Members members
+    cdef readonly Identity identity
+    cdef uint32_t context           # first of its CONTEXTS
+    cdef object __weakref__
+    # Become a handle of the communicator of `members` whose number is `context`.
+    cdef int become(self, Engine engine, Members members, uint32_t context, str label) except -1
     # Checks for arguments of calls; they raise and name the value.
     cdef int ready(self) except -1
+    cdef int refuse(self) except -1
     cdef int check_process(self) except -1
     cdef int check_dest(self, long long rank) except -1
     cdef int check_source(self, long long rank) except -1

@@ -19,29 +19,68 @@ cdef str hint(Engine engine):
     return "; this program runs alone: start it with `pyrdv run -n N program.py`"
 
 
+cdef class Identity:
+    """What all handles of one communicator share.
+
+    Attributes
+    ----------
+    locks : dict of str to lock
+        One per kind of collective call on objects, made on first use.
+    info : Info or None
+        Hints of the user.
+    """
+
+
+# The identity of all null handles: it never changes.
+cdef Identity NOWHERE = Identity.__new__(Identity)
+NOWHERE.freed = True
+NOWHERE.label = "MPI_COMM_NULL"
+cdef Members NOBODY = Members((), 0, 1)
+
+
 cdef class CommBase:
     """A communicator without any way to communicate.
 
     Parameters
     ----------
-    engine : Engine
-    members : Members
-    context : int
-        Number of the communicator, the same on all members.
-    label : str
-        Its name in texts.
+    comm : CommBase, optional
+        The communicator to be another handle of; a null handle when not given.
 
     Attributes
     ----------
     freed : bool
-        Whether `Free` was called: the communicator cannot be used any more.
+        Whether `Free` was called, or it is null: the communicator cannot be used.
+    engine : Engine or None
+        Whose messages they are; None for a null handle.
+    members : Members
+    identity : Identity
+        What all handles of the communicator share.
     """
 
-    def __cinit__(self, Engine engine, Members members, uint32_t context, str label=""):
+    def __cinit__(self, CommBase comm=None):
+        if comm is None:
+            self.members = NOBODY
+            self.identity = NOWHERE
+        else:
+            self.engine = comm.engine
+            self.members = comm.members
+            self.context = comm.context
+            self.identity = comm.identity
+
+    cdef int become(self, Engine engine, Members members, uint32_t context,
+                    str label) except -1:
         self.engine = engine
         self.members = members
         self.context = context * CONTEXTS
-        self.label = label
+        self.identity = Identity.__new__(Identity)
+        self.identity.label = label
+        self.identity.locks = {}
+        return 0
+
+    @property
+    def freed(self):
+        """Whether `Free` was called, or it is null: the communicator cannot be used."""
+        return self.identity.freed
 
     @property
     def context_number(self):
@@ -49,12 +88,18 @@ cdef class CommBase:
         return self.context // CONTEXTS
 
     cdef int ready(self) except -1:
-        if self.freed:
-            raise CommunicatorError(f"communicator {self.label!r} was freed; "
-                                    "use it before Free() or make a new one with Dup()")
+        if self.identity.freed:
+            self.refuse()
         if self.engine.closed:
             raise FinalizedError("messages after Finalize(): this process's world has ended")
         return self.check_process()
+
+    cdef int refuse(self) except -1:
+        if self.engine is None:
+            raise CommunicatorError("the communicator is COMM_NULL; this process is no member of "
+                                    "what was made here, or nothing was")
+        raise CommunicatorError(f"communicator {self.identity.label!r} was freed; "
+                                "use it before Free() or make a new one with Dup()")
 
     cdef int check_process(self) except -1:
         if not own_process(self.engine):
@@ -68,7 +113,7 @@ cdef class CommBase:
         self.ready()
         if not 0 <= rank < self.members.size and rank != PROC_NULL_:
             raise RankError(
-                f"destination rank {rank} is not in {self.label or 'the communicator'}, which has "
+                f"destination rank {rank} is not in {self.identity.label}, which has "
                 f"ranks 0..{self.members.size - 1} (or PROC_NULL){hint(self.engine)}", rank=rank)
         return 0
 
@@ -76,7 +121,7 @@ cdef class CommBase:
         self.ready()
         if not 0 <= rank < self.members.size and rank != PROC_NULL_ and rank != ANY_SOURCE_:
             raise RankError(
-                f"source rank {rank} is not in {self.label or 'the communicator'}, which has "
+                f"source rank {rank} is not in {self.identity.label}, which has "
                 f"ranks 0..{self.members.size - 1} (or ANY_SOURCE, PROC_NULL){hint(self.engine)}",
                 rank=rank)
         return 0

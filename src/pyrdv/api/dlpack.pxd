@@ -9,6 +9,7 @@ from pyrdv.api.datatypes cimport Datatype
 
 
 cdef class Tensor:
+    cdef object capsule             # some producers free the structure with it, so it goes last
     cdef void *managed              # what the capsule held; NULL until it is ours
     cdef bint versioned             # which of the two structures it is
     cdef char *address

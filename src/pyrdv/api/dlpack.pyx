@@ -10,6 +10,7 @@ What must hold:
 The layouts are those of DLPack's ABI 1.x; the unversioned one is what older producers hand out.
 """
 
+cimport cython
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_SetName
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
@@ -73,6 +74,7 @@ cdef tuple DEVICE_NAMES = (
 cdef dict KINDS = {0: "i", 1: "u", 2: "f", 5: "c"}
 
 
+@cython.no_gc
 cdef class Tensor:
     """A borrowed DLPack tensor; its end gives the memory back to the producer."""
 
@@ -113,6 +115,7 @@ cdef Tensor borrow(object obj, bint writable):
     cdef Versioned *versioned
     cdef Strided *tensor
     cdef object capsule = capsule_of(obj)
+    made.capsule = capsule
     if PyCapsule_IsValid(capsule, "dltensor_versioned"):
         made.versioned = True
         made.managed = PyCapsule_GetPointer(capsule, "dltensor_versioned")

@@ -1,6 +1,6 @@
 """Messages that a matched probe took out of the queue."""
 
-from typing import Any
+from typing import Any, NoReturn, Self
 
 from .buffers import Spec
 from .probe import ProbedMessages
@@ -8,6 +8,10 @@ from .request import Request
 from .status import Status
 
 class Message:
+    def __init__(self, message: Message | None = None) -> None: ...
+    @classmethod
+    def from_no_process(cls) -> Self: ...
+    def __reduce__(self) -> NoReturn: ...
     @property
     def source(self) -> int: ...
     @property

@@ -20,6 +20,11 @@ cdef class Message:
 
     Only its holder can receive it, with `Recv`, `Irecv`, `recv` or `irecv`.
 
+    Parameters
+    ----------
+    message : Message, optional
+        Makes another handle of the same message; a null message when not given.
+
     Attributes
     ----------
     source : int
@@ -31,17 +36,40 @@ cdef class Message:
         Whether it is the empty message that `PROC_NULL` sends.
     """
 
+    def __init__(self, Message message=None):
+        if message is None:
+            return
+        self.no_proc = message.no_proc
+        self.origin = message if message.origin is None else message.origin
+        self.comm = message.comm
+        self.source, self.tag, self.nbytes = message.source, message.tag, message.nbytes
+
+    @classmethod
+    def from_no_process(cls):
+        """The message of `PROC_NULL` that is never used up: ``MESSAGE_NO_PROC``."""
+        cdef Message made = cls()
+        made.no_proc = made.constant = True
+        return made
+
     def __bool__(self):
-        return self.m != NULL or self.no_proc
+        return self.m != NULL or self.no_proc or self.origin is not None and self.origin.m != NULL
 
     def __eq__(self, other):
         if not isinstance(other, Message):
             return NotImplemented
-        return self is other or (not self and not other) \
-            or (self.no_proc and (<Message> other).no_proc)
+        if not self or not other:
+            return not self and not other
+        if self.no_proc or (<Message> other).no_proc:
+            return self.no_proc == (<Message> other).no_proc
+        return (self.origin or self) is ((<Message> other).origin or other)
 
     def __hash__(self):
-        return id(self)
+        if not self or self.no_proc:
+            return hash(self.no_proc)
+        return id(self.origin or self)
+
+    def __reduce__(self):
+        raise RequestError("a message cannot be pickled: it waits in this process to be received")
 
     def __repr__(self):
         if self.no_proc:
@@ -56,7 +84,15 @@ cdef class Message:
         if self.m != NULL and engine_recv_matched(self.comm.engine.c, self.m, NULL, 0, &op) == 0:
             adopt(self.comm.engine, op, None)
 
+    cdef bint take_nothing(self):
+        nothing = self.no_proc
+        if not self.constant:
+            self.no_proc = False
+        return nothing
+
     cdef int take(self, message_t **m) except -1:
+        if self.origin is not None:
+            return self.origin.take(m)
         if self.m == NULL:
             raise RequestError("this message was received already, or is MESSAGE_NULL; "
                                "each Mprobe gives one message to receive")
@@ -72,15 +108,14 @@ cdef class Message:
         cdef span at
         cdef Request request = Request.__new__(Request)
         keeper = acquire(buf, True, &at)
-        if self.no_proc:
-            self.no_proc = False
+        if self.take_nothing():
             request.start(self.comm, NULL, None, True)
             request.source = PROC_NULL
             return request
         self.take(&m)
         error = engine_recv_matched(self.comm.engine.c, m, at.address, at.nbytes, &op)
         if error:
-            self.m = m
+            (self.origin or self).m = m
             raise self.comm.failure(-error, self.source, self.tag, self.nbytes, at.nbytes)
         request.start(self.comm, op, keeper, True)
         return request
@@ -98,8 +133,7 @@ cdef class Message:
     def irecv(self):
         """Start receiving the object in it; ``wait()`` of the request returns the object."""
         cdef message_t *m = NULL
-        if self.no_proc:
-            self.no_proc = False
+        if self.take_nothing():
             return receive_object(self.comm, NULL)
         self.take(&m)
         return receive_head(self.comm, m)

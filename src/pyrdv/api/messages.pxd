@@ -1,11 +1,11 @@
 # cython: language_level=3
 """Messages of Python objects."""
 from pyrdv.api.object_request cimport ObjectRecv
-from pyrdv.api.probe cimport ProbedMessages
+from pyrdv.api.persistent cimport PersistentMessages
 from pyrdv.api.request cimport Request
 
 
-cdef class ObjectMessages(ProbedMessages):
+cdef class ObjectMessages(PersistentMessages):
     cdef Request post_object(self, object obj, long long dest, long long tag, bint sync)
     cdef ObjectRecv post_match(self, long long source, long long tag)
     cdef Request post_pickled(self, object head, object parts, long long dest, long long tag,

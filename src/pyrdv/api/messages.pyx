@@ -1,6 +1,6 @@
 # cython: language_level=3
 """Messages of Python objects: the lower-case methods.  See object_request.pyx."""
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint32_t
 
 from pyrdv.api cimport objects as c_objects
 from pyrdv.api.buffers cimport acquire, span
@@ -11,10 +11,12 @@ from pyrdv.api.status cimport Status
 from pyrdv.engine.calls cimport engine_recv, engine_send
 from pyrdv.engine.state cimport ANY_PEER, OP_MATCH, op_t
 
+import warnings
+
 from pyrdv.api import objects
 
 
-cdef class ObjectMessages(ProbedMessages):
+cdef class ObjectMessages(PersistentMessages):
     """Messages of any Python objects that can be pickled."""
 
     cdef Request post_object(self, object obj, long long dest, long long tag, bint sync):
@@ -26,15 +28,16 @@ cdef class ObjectMessages(ProbedMessages):
     cdef Request post_pickled(self, object head, object parts, long long dest, long long tag,
                               bint sync):
         cdef ObjectSend request
+        cdef uint32_t cookie
         if dest == PROC_NULL_ or not parts:
             return self.post_send(head, dest, tag, sync)
-        self.cookie = (self.cookie + 1) & 0x7FFFFFFF
-        c_objects.set_cookie(head, self.cookie)
+        self.identity.cookie = cookie = (self.identity.cookie + 1) & 0x7FFFFFFF
+        c_objects.set_cookie(head, cookie)
         request = ObjectSend.__new__(ObjectSend)
         request.others = []
         first = self.post_on(request, head, dest, tag, sync, 0)
         for part in parts:
-            request.others.append(self.post_on(Request.__new__(Request), part, dest, self.cookie,
+            request.others.append(self.post_on(Request.__new__(Request), part, dest, cookie,
                                                False, CONTEXT_PARTS))
         return first
 
@@ -92,6 +95,14 @@ cdef class ObjectMessages(ProbedMessages):
         """`isend` whose request completes only once the receive has started."""
         return self.post_object(obj, dest, tag, True)
 
+    def irsend(self, obj, long long dest, long long tag=0):
+        """`isend`, with the promise that the receive is posted (not needed here)."""
+        return self.post_object(obj, dest, tag, False)
+
+    def rsend(self, obj, long long dest, long long tag=0):
+        """`send`, with the promise that the receive is posted (not needed here)."""
+        self.send_object(obj, dest, tag, False)
+
     def ibsend(self, obj, long long dest, long long tag=0):
         """`isend` of a copy: `obj` may be changed at once."""
         self.check_dest(dest)
@@ -144,7 +155,15 @@ cdef class ObjectMessages(ProbedMessages):
             As for `Irecv`.
         status : Status, optional
             Filled with source, tag and the size of the head.
+
+        Warns
+        -----
+        UserWarning
+            A `buf` was given.
         """
+        if buf is not None:
+            warnings.warn("the argument 'buf' of recv is not needed and not used; leave it out",
+                          UserWarning, stacklevel=2)
         cdef Request request = self.post_match(source, tag)
         try:
             request.block()

@@ -169,8 +169,9 @@ cdef class ObjectRecv(Request):
             self.stage = STAGE_DONE
         if self.stage != STAGE_DONE:
             return False
-        self.comm.engine.pending.pop(<size_t> <void *> self, None)
-        self.comm.engine.matched.discard(self)
+        if self.comm is not None:       # MESSAGE_NO_PROC belongs to no communicator
+            self.comm.engine.pending.pop(<size_t> <void *> self, None)
+            self.comm.engine.matched.discard(self)
         return True
 
     cdef int settle(self) except -1:
@@ -202,7 +203,8 @@ cdef class ObjectRecv(Request):
         self.head = self.buffers = self.parts = None
         if self.failed is not None:
             raise self.failed
-        if head is None or self.error:
+        # An empty message is no pickle; like mpi4py, say None.
+        if head is None or self.error or len(head) == 0:
             return None
         return objects.loads(head, buffers or [])
 

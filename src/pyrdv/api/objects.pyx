@@ -84,6 +84,15 @@ def _takes(function, name):
         return False
 
 
+def _lets_buffers_out(dumps):
+    """Whether the protocol that `dumps` chooses by itself (pickle's: 4) knows of buffers."""
+    try:
+        dumps(None, None, buffer_callback=id)
+    except ValueError:
+        return False
+    return True
+
+
 cdef class Pickle:
     """How objects become bytes; ``MPI.pickle`` is the instance that all communicators use.
 
@@ -113,6 +122,8 @@ cdef class Pickle:
         self.custom_loads = loads
         self.out_of_band = dumps is None or _takes(dumps, "buffer_callback")
         self.out_of_band = self.out_of_band and (loads is None or _takes(loads, "buffers"))
+        if protocol is None and dumps is not None and self.out_of_band:
+            self.out_of_band = _lets_buffers_out(dumps)
         self.PROTOCOL = 5 if protocol is None and dumps is None else protocol
         self.THRESHOLD = threshold
 

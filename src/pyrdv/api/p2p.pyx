@@ -145,7 +145,10 @@ cdef class BufferMessages(CommBase):
 
     cdef Request request_of(self, op_t *op, void *keeper):
         """A request for what post_recv returned; takes over `keeper`."""
-        cdef Request request = Request.__new__(Request)
+        return self.receive_by(Request.__new__(Request), op, keeper)
+
+    cdef Request receive_by(self, Request request, op_t *op, void *keeper):
+        """Make `request` that of what post_recv returned; takes over `keeper`."""
         request.start(self, op, None, True)
         if op == NULL:
             request.source = PROC_NULL_

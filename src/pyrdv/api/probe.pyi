@@ -1,10 +1,11 @@
 """Probes, and buffered sends."""
 
-from typing import Literal
+from typing import Any, Literal
 
-from .buffers import Spec
+from .buffers import Memory, Spec
 from .message import Message
 from .p2p import BufferMessages
+from .raw import BufferAutomaticType
 from .request import Request
 from .status import Status
 
@@ -31,3 +32,6 @@ class ProbedMessages(BufferMessages):
     ) -> Message | None: ...
     def Bsend(self, buf: Spec, dest: int, tag: int = 0) -> None: ...
     def Ibsend(self, buf: Spec, dest: int, tag: int = 0) -> Request: ...
+    def Attach_buffer(self, buf: Memory | BufferAutomaticType | None) -> None: ...
+    def Detach_buffer(self) -> Any: ...
+    def Flush_buffer(self) -> None: ...

@@ -95,7 +95,8 @@ cdef class ProbedMessages(BufferMessages):
     def Ibsend(self, buf, long long dest, long long tag=0):
         """Start a send from a copy of `buf`, which may be changed at once.
 
-        The copy counts against the buffer of `Attach_buffer`, if there is one.
+        The copy counts against the buffer that is attached to this communicator, or else against
+        the process's (`MPI.Attach_buffer`), if there is one.
 
         Raises
         ------
@@ -107,9 +108,12 @@ cdef class ProbedMessages(BufferMessages):
         self.check_dest(dest)
         self.check_tag(tag)
         acquire(buf, False, &at)
-        buffered.reserve(self.engine, at.nbytes)
+        if dest == PROC_NULL_:
+            return self.post_send(None, dest, tag, False)
+        pool = buffered.pool_for(self)
+        pool.reserve(at.nbytes)
         cdef Request request = self.post_send((<char *> at.address)[:at.nbytes], dest, tag, False)
-        buffered.note(self.engine, request, at.nbytes)
+        pool.note(request, at.nbytes)
         done = Request.__new__(Request)
         done.start(self, NULL, None, False)
         return done
@@ -117,3 +121,29 @@ cdef class ProbedMessages(BufferMessages):
     def Bsend(self, buf, long long dest, long long tag=0):
         """Send a copy of `buf`; returns at once."""
         self.Ibsend(buf, dest, tag)
+
+    def Attach_buffer(self, buf):
+        """Bound buffered sends of this communicator by the size of `buf`.
+
+        Parameters
+        ----------
+        buf : buffer, BUFFER_AUTOMATIC or None
+            Without a size (the last two) there is no bound.
+
+        Raises
+        ------
+        InvalidBufferError
+            Another one is attached.
+        """
+        self.ready()
+        buffered.pool_of(self.identity).attach(buf)
+
+    def Detach_buffer(self):
+        """Wait for buffered sends; returns what was attached."""
+        self.Flush_buffer()
+        return buffered.pool_of(self.identity).detach()
+
+    def Flush_buffer(self):
+        """Wait for the buffered sends of this communicator."""
+        self.ready()
+        buffered.pool_of(self.identity).flush()

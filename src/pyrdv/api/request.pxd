@@ -9,6 +9,7 @@ from pyrdv.engine.state cimport op_t
 
 cdef class Request:
     cdef CommBase comm              # None: the null request
+    cdef Request origin             # the request that this one stands for; None
     cdef op_t *op                   # NULL: complete, results below
     cdef uint32_t generation
     cdef object keeper              # keeps the buffer alive while op is under way
@@ -23,6 +24,14 @@ cdef class Request:
     cdef void start(self, CommBase comm, op_t *op, object keeper, bint receives) noexcept
     # Copy the results of a complete operation and release it.
     cdef int settle(self) except -1
+    # Whether there is something to wait for; not for null and inactive persistent requests.
+    cdef bint pending(self)
+    # Whether it is REQUEST_NULL.  An inactive persistent request is not.
+    cdef bint null(self)
+    # The request behind all handles of it.
+    cdef Request root(self)
+    # What a status says of it: complete or null.
+    cdef void describe(self, Status status) noexcept
     # One look, one turn: complete?
     cdef bint poll(self) except -1
     # Wait until complete.  An exception of a signal handler leaves it as it was.

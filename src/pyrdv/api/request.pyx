@@ -5,18 +5,26 @@ A request that is dropped before it is complete leaves its operation and its
 buffer with the engine, which keeps both until the operation has ended.
 Several threads may test or wait for one request: the first to see it complete
 takes the result, the others find a null request.
+
+A request may stand for another one, its *origin*: ``Request(other)`` is a second
+handle, and a persistent request stands for the operation that it started last.
 """
 cimport cython
 from libc.stdint cimport uint32_t
 
 from pyrdv.api.core cimport ANY_SOURCE_, ANY_TAG_NUMBER, CommBase
+from pyrdv.api.several cimport (
+    all_complete, any_pending, complete_ones, describe_all, look_for_any, report_all, results,
+    wait_for_all, wait_for_any)
 from pyrdv.api.status cimport Status
 from pyrdv.engine.calls cimport engine_cancel, engine_release, engine_test
 from pyrdv.engine.engine cimport adopt
 from pyrdv.engine.state cimport OP_CANCELLED, OP_COMPLETE, op_t
-from pyrdv.progress.polling cimport help_pending, patience_reset, patience_t, wait, wait_turn
+from pyrdv.progress.polling cimport help_pending, wait
 
+from pyrdv.api import handles
 from pyrdv.api.constants import UNDEFINED
+from pyrdv.errors import RequestError
 
 
 @cython.freelist(128)
@@ -24,10 +32,20 @@ from pyrdv.api.constants import UNDEFINED
 cdef class Request:
     """A communication under way.
 
+    Parameters
+    ----------
+    request : Request, optional
+        Makes another handle of the same operation; a null request when not given.
+
     Returned by the non-blocking calls.  It can be waited for with `Wait`,
     tested with `Test`, awaited with ``await``, or dropped: the library then
     keeps the buffer until the operation has ended.
     """
+
+    def __init__(self, Request request=None):
+        if request is not None:
+            self.origin = request.root()
+            self.comm = request.comm
 
     cdef void start(self, CommBase comm, op_t *op, object keeper, bint receives) noexcept:
         self.comm = comm
@@ -47,22 +65,38 @@ cdef class Request:
             else:
                 adopt(self.comm.engine, self.op, self.keeper)
 
+    cdef Request root(self):
+        return self if self.origin is None else self.origin.root()
+
+    cdef bint pending(self):
+        return self.active if self.origin is None else self.origin.pending()
+
+    cdef bint null(self):
+        return not self.active if self.origin is None else self.origin.null()
+
     def __bool__(self):
-        return self.active
+        return not self.null()
 
     def __eq__(self, other):
         if not isinstance(other, Request):
             return NotImplemented
-        return self is other or not self.active and not (<Request> other).active
+        return (self.root() is (<Request> other).root()
+                or self.null() and (<Request> other).null())
 
     def __hash__(self):
-        return id(self)
+        return id(self.root())
+
+    def __reduce__(self):
+        raise RequestError("a request cannot be pickled: it belongs to this process")
 
     def __repr__(self):
-        if not self.active:
-            return "<Request: null>"
+        name = type(self).__name__
+        if self.null():
+            return f"<{name}: null>"
+        if self.origin is not None or not self.active:
+            return f"<{name}: {'under way' if self.pending() else 'inactive'}>"
         kind = "receive" if self.receives else "send"
-        return f"<Request: {kind}, {'complete' if self.op == NULL else 'under way'}>"
+        return f"<{name}: {kind}, {'complete' if self.op == NULL else 'under way'}>"
 
     cdef int settle(self) except -1:
         cdef op_t *op = self.op
@@ -87,7 +121,7 @@ cdef class Request:
     cdef bint poll(self) except -1:
         cdef uint32_t epoch
         if self.op == NULL:
-            return True
+            return self.origin is None or self.origin.poll()
         self.comm.check_process()
         if not engine_test(self.comm.engine.c, self.op, self.generation, &epoch):
             help_pending(self.comm.engine, False)
@@ -101,23 +135,29 @@ cdef class Request:
             self.comm.check_process()
             wait(self.comm.engine, op, self.generation)
             self.settle()
+        elif self.origin is not None:
+            self.origin.block()
         return 0
 
+    cdef void describe(self, Status status) noexcept:
+        if self.origin is not None:
+            self.origin.describe(status)
+        elif self.active and self.receives:
+            status.set(self.source, self.tag, 0 if self.error else self.total, 0)
+            status.was_cancelled = self.error == OP_CANCELLED
+        else:
+            status.set(ANY_SOURCE_, ANY_TAG_NUMBER, 0, 0)
+            status.was_cancelled = self.active and self.error == OP_CANCELLED
+
     cdef int report(self, Status status) except -1:
-        cdef bint cancelled = self.error == OP_CANCELLED
+        if self.origin is not None:
+            return self.origin.report(status)
+        if status is not None:
+            self.describe(status)
         if not self.active:
-            if status is not None:
-                status.set(ANY_SOURCE_, ANY_TAG_NUMBER, 0, 0)
             return 0
         self.active = False
-        if status is not None:
-            if self.receives:
-                status.set(self.source, self.tag,
-                           0 if self.error else self.total, 0)
-            else:
-                status.set(ANY_SOURCE_, ANY_TAG_NUMBER, 0, 0)
-            status.was_cancelled = cancelled
-        if self.error and not cancelled:
+        if self.error and self.error != OP_CANCELLED:
             failure = self.comm.failure(self.error, self.source, self.tag, self.total, self.room)
             if status is not None:
                 status.error = failure.error_class
@@ -126,22 +166,17 @@ cdef class Request:
         return 0
 
     cdef object result(self):
-        return None
+        return None if self.origin is None else self.origin.result()
 
     # --- one request
 
     def Wait(self, Status status=None):
-        """Wait until the operation is complete.
+        """Wait until the operation is complete; returns True.
 
         Parameters
         ----------
         status : Status, optional
             Filled with source, tag and size of a received message.
-
-        Returns
-        -------
-        bool
-            True.
 
         Raises
         ------
@@ -166,9 +201,10 @@ cdef class Request:
         if not self.poll():
             return False
         if status is not None:
-            status.set(self.source, self.tag, self.total if self.receives else 0, 0)
-            status.was_cancelled = self.error == OP_CANCELLED
+            self.describe(status)
         return True
+
+    get_status = Get_status
 
     def wait(self, Status status=None):
         """Wait; returns the received object (`None` for sends and buffers)."""
@@ -189,18 +225,46 @@ cdef class Request:
         The request must still be completed with `Wait` or `Test`; its status
         then says whether it was cancelled.
         """
-        if self.op != NULL:
+        if self.origin is not None:
+            self.origin.Cancel()
+        elif self.op != NULL:
             engine_cancel(self.comm.engine.c, self.op)
 
     cancel = Cancel
 
     def Free(self):
         """Forget the request; the operation goes on, its buffer stays alive."""
+        if self.origin is not None:
+            self.origin.Free()
+            return
         if self.op != NULL and self.op.generation == self.generation:
             adopt(self.comm.engine, self.op, self.keeper)
         self.op = NULL
         self.keeper = None
         self.active = False
+
+    def free(self):
+        """`Free`, unless it is null already."""
+        if not self.null():
+            self.Free()
+
+    @property
+    def handle(self):
+        """A number from which `fromhandle` finds this request again, while it lives."""
+        return handles.number(self.root())
+
+    @classmethod
+    def fromhandle(cls, handle):
+        """Another handle of the request whose `handle` this is."""
+        return cls(handles.find(handle))
+
+    def toint(self):
+        """-1: there is no number of MPI's C interface."""
+        return -1
+
+    def py2f(self):
+        """-1: there is no number of MPI's Fortran interface."""
+        return -1
 
     def is_complete(self):
         """Whether the operation has ended; makes progress, uses nothing up."""
@@ -209,6 +273,8 @@ cdef class Request:
     @property
     def was_cancelled(self):
         """Whether the operation has ended because it was cancelled."""
+        if self.origin is not None:
+            return self.origin.was_cancelled
         return self.op == NULL and self.error == OP_CANCELLED
 
     def __await__(self):
@@ -265,7 +331,7 @@ cdef class Request:
     @classmethod
     def Testsome(cls, requests, statuses=None):
         """Indices of all complete ones (perhaps none); None if all are null."""
-        if not any(requests):
+        if not any_pending(requests):
             return None
         indices = complete_ones(requests)
         report_all([requests[i] for i in indices], statuses)
@@ -310,87 +376,47 @@ cdef class Request:
         indices = cls.Testsome(requests, statuses)
         return indices, None if indices is None else results([requests[i] for i in indices])
 
+    # --- the same without using anything up
+
+    @classmethod
+    def Get_status_all(cls, requests, statuses=None):
+        """Whether all are complete; none is used up."""
+        if not all_complete(requests):
+            return False
+        describe_all(requests, statuses)
+        return True
+
+    @classmethod
+    def Get_status_any(cls, requests, Status status=None):
+        """As `Testany`, but nothing is used up."""
+        cdef Request request
+        index, flag = look_for_any(requests)
+        if index != UNDEFINED:
+            request = requests[index]
+            if status is not None:
+                request.describe(status)
+        elif flag and status is not None:
+            status.set(ANY_SOURCE_, ANY_TAG_NUMBER, 0, 0)
+        return index, flag
+
+    @classmethod
+    def Get_status_some(cls, requests, statuses=None):
+        """As `Testsome`, but nothing is used up."""
+        if not any_pending(requests):
+            return None
+        indices = complete_ones(requests)
+        describe_all([requests[i] for i in indices], statuses)
+        return indices
+
+    get_status_all = Get_status_all
+    get_status_any = Get_status_any
+    get_status_some = Get_status_some
+
     @staticmethod
     def cancel_all(requests):
         """`Cancel` each of them."""
         for request in requests:
             request.Cancel()
-
-
-cdef int wait_for_all(requests) except -1:
-    cdef Request request
-    for request in requests:
-        if request.op != NULL or request.active:
-            request.block()
-    return 0
-
-
-cdef int report_all(requests, statuses) except -1:
-    cdef Request request
-    cdef Status status
-    cdef Py_ssize_t i = 0
-    failure = None
-    if statuses is not None:
-        statuses.extend(Status() for _ in range(len(requests) - len(statuses)))
-    for request in requests:
-        status = None if statuses is None else statuses[i]
-        i += 1
-        try:
-            request.report(status)
-        except Exception as error:
-            failure = failure or error
-    if failure is not None:
-        raise failure
-    return 0
-
-
-cdef bint all_complete(requests) except -1:
-    cdef Request request
-    for request in requests:
-        if not request.poll():
-            return False
-    return True
-
-
-cdef list complete_ones(requests):
-    cdef Request request
-    indices = []
-    for i, request in enumerate(requests):
-        if request.active and request.poll():
-            indices.append(i)
-    return indices
-
-
-cdef list results(requests):
-    cdef Request request
-    return [request.result() for request in requests]
-
-
-cdef tuple look_for_any(requests):
-    cdef Request request
-    some = False
-    for i, request in enumerate(requests):
-        if request.active:
-            some = True
-            if request.poll():
-                return i, True
-    return UNDEFINED, not some
-
-
-cdef object wait_for_any(requests):
-    cdef patience_t patience
-    cdef Request request = None
-    patience_reset(&patience)
-    for request in requests:
-        if request.active:
-            break
-    while True:
-        if request is not None and request.comm is not None:
-            patience.epoch = request.comm.engine.c.epoch
-        index, flag = look_for_any(requests)
-        if flag:
-            return index
-        wait_turn(request.comm.engine, &patience)
 
 
 cdef int withdraw(Request request) except -1:

@@ -5,6 +5,7 @@ from libc.stdint cimport uint64_t
 from pyrdv.api.datatypes cimport Datatype
 from pyrdv.api.datatypes import BYTE
 from pyrdv.api.constants import ANY_SOURCE, ANY_TAG, UNDEFINED
+from pyrdv.errors import InternalError
 
 
 cdef class Status:
@@ -104,11 +105,19 @@ cdef class Status:
 
     def Is_cancelled(self):
         """Whether the operation was cancelled."""
-        return self.was_cancelled
+        return bool(self.was_cancelled)
 
     def Set_cancelled(self, bint flag):
         """Overwrite the mark of cancellation."""
         self.was_cancelled = flag
+
+    def tomemory(self):
+        """Its source, tag and error as a memoryview of three ints, which may be written to."""
+        cdef Words words = Words.__new__(Words)
+        if &self.tag != &self.source + 1 or &self.error != &self.source + 2:
+            raise InternalError("the fields of a Status do not lie side by side")
+        words.status = self
+        return memoryview(words)
 
     @property
     def count(self):
@@ -122,11 +131,33 @@ cdef class Status:
     @property
     def cancelled(self):
         """Whether the operation was cancelled."""
-        return self.was_cancelled
+        return bool(self.was_cancelled)
 
     @cancelled.setter
     def cancelled(self, bint flag):
         self.was_cancelled = flag
+
+
+cdef class Words:
+    """The memory of a status: source, tag and error, as three ints."""
+
+    cdef Status status
+    cdef Py_ssize_t length
+    cdef Py_ssize_t stride
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        self.length, self.stride = 3, sizeof(int)
+        view.obj = self
+        view.buf = &self.status.source
+        view.len = 3 * sizeof(int)
+        view.itemsize = sizeof(int)
+        view.readonly = False
+        view.ndim = 1
+        view.format = b"i"
+        view.shape = &self.length
+        view.strides = &self.stride
+        view.suboffsets = NULL
+        view.internal = NULL
 
 
 def _rebuild(source, tag, nbytes, error, cancelled):

@@ -1,8 +1,13 @@
 """Agreement on the number of a new communicator.
 
-All members take the lowest number that is free on each of them.  A second
-round confirms it: if another thread took the number in between, on any
-member, all members try again.  Numbers of freed communicators are used again.
+What must hold:
+
+1. All members take the lowest number that is free on each of them.  A second round confirms it:
+   if another thread took the number in between, on any member, all members try again.
+2. Disjoint communicators may have one number: no process is in two of them.
+3. A number is free again only where nothing is left that could match: `Free` brings every message
+   in before it looks (see `leave`), and what is left then keeps the number from being used again
+   until it is gone.  A receive of the old communicator cannot meet a message of a new one.
 """
 
 from weakref import WeakKeyDictionary
@@ -10,6 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from pyrdv.api.ops import BAND, LAND
+from pyrdv.api.request import Request
 from pyrdv.collectives import simple
 from pyrdv.errors import CommunicatorError
 
@@ -17,27 +23,59 @@ from pyrdv.errors import CommunicatorError
 LIMIT = 65536
 #: Numbers of COMM_WORLD and COMM_SELF.
 RESERVED = 2
+#: Contexts of the engine that each communicator has.
+CONTEXTS = 4
 
-_masks = WeakKeyDictionary()
-
-
-def _free_numbers(engine):
-    """One bit per number, set while it is free in this process."""
-    mask = _masks.get(engine)
-    if mask is None:
-        mask = np.full(LIMIT // 8, 0xFF, np.uint8)
-        mask[0] ^= (1 << RESERVED) - 1
-        _masks[engine] = mask
-    return mask
+_TOKEN = b""
 
 
-def _claim(mask, number):
-    """Take `number` unless another thread has it; one bytecode step at a time under the GIL."""
-    bit = 1 << (number & 7)
-    if not mask[number >> 3] & bit:
-        return False
-    mask[number >> 3] ^= bit
-    return True
+class _Numbers:
+    """Which numbers one process has free."""
+
+    def __init__(self):
+        # One bit per number, set while it is free.
+        self.mask = np.full(LIMIT // 8, 0xFF, np.uint8)
+        self.mask[0] ^= (1 << RESERVED) - 1
+        # Freed, but something is left in them.
+        self.waiting = []
+
+    def claim(self, number):
+        """Take `number` unless another thread has it; one bytecode step at a time under the GIL."""
+        bit = 1 << (number & 7)
+        if not self.mask[number >> 3] & bit:
+            return False
+        self.mask[number >> 3] ^= bit
+        return True
+
+    def free(self, number):
+        self.mask[number >> 3] |= 1 << (number & 7)
+
+
+_numbers = WeakKeyDictionary()
+
+
+def _numbers_of(engine):
+    """The numbers of this process; those that have come to rest are free again."""
+    found = _numbers.get(engine)
+    if found is None:
+        found = _numbers.setdefault(engine, _Numbers())
+    if found.waiting:
+        waiting, found.waiting = found.waiting, []
+        for number in waiting:
+            release(engine, number)
+    return found
+
+
+def _lowest(common):
+    """The lowest number whose bit is set in `common`."""
+    free = np.flatnonzero(common)
+    if not len(free):
+        raise CommunicatorError(
+            f"no communicator number is left: {LIMIT - RESERVED} communicators exist; "
+            "Free() those that are not needed any more")
+    byte = int(free[0])
+    value = int(common[byte])
+    return 8 * byte + (value & -value).bit_length() - 1
 
 
 def agree(comm):
@@ -52,25 +90,78 @@ def agree(comm):
     CommunicatorError
         On all members, if no number is free on all of them.
     """
-    mask = _free_numbers(comm.engine)
-    common = np.empty_like(mask)
-    while True:
+    common = np.empty(LIMIT // 8, np.uint8)
+
+    def fold(mask):
         simple.allreduce_buffer(comm, mask, common, BAND)
-        free = np.flatnonzero(common)
-        if not len(free):
-            raise CommunicatorError(
-                f"no communicator number is left: {LIMIT - RESERVED} communicators exist; "
-                "Free() those that are not needed any more")
-        byte = int(free[0])
-        value = int(common[byte])
-        number = 8 * byte + (value & -value).bit_length() - 1
-        mine = _claim(mask, number)
-        if simple.allreduce_object(comm, mine, LAND):
+        return common
+
+    return _settle(comm.engine, fold, lambda mine: simple.allreduce_object(comm, mine, LAND))
+
+
+def agree_among(view, tag):
+    """The same for the members of `view` only, by messages under `tag`.
+
+    `view` is from `Comm.gathering`.  Calls for overlapping groups at the same time need
+    different tags, as in MPI.
+    """
+    def fold(mask):
+        return np.frombuffer(_led(view, mask.tobytes(), tag, _and), np.uint8)
+
+    def all_of(mine):
+        return _led(view, bytes([mine]), tag, _and) == b"\1"
+
+    return _settle(view.engine, fold, all_of)
+
+
+def _settle(engine, fold, all_of):
+    while True:
+        numbers = _numbers_of(engine)
+        number = _lowest(fold(numbers.mask))
+        mine = numbers.claim(number)
+        if all_of(mine):
             return number
         if mine:
-            release(comm.engine, number)
+            numbers.free(number)
+
+
+def _and(values):
+    return np.bitwise_and.reduce([np.frombuffer(value, np.uint8) for value in values]).tobytes()
+
+
+def _led(view, mine, tag, function):
+    """`function` of the bytes of all members, computed by the first of them."""
+    if view.rank:
+        view.Send(mine, 0, tag)
+        answer = bytearray(len(mine))
+        view.Recv(answer, 0, tag)
+        return bytes(answer)
+    values = [mine]
+    for rank in range(1, view.size):
+        values.append(bytearray(len(mine)))
+        view.Recv(values[-1], rank, tag)
+    answer = function(values)
+    Request.Waitall([view.Isend(answer, rank, tag) for rank in range(1, view.size)])
+    return answer
+
+
+def leave(comm):
+    """Wait until all members are here, and what each of them sent in `comm` has arrived.
+
+    Messages of one rank come in order, so a token from each member follows all it sent.
+    """
+    inside = comm.collective()
+    others = [rank for rank in range(comm.size) if rank != comm.rank]
+    sends = [inside.Isend(_TOKEN, rank, simple.TAG_LEAVE) for rank in others]
+    for rank in others:
+        inside.Recv(bytearray(0), rank, simple.TAG_LEAVE)
+    Request.Waitall(sends)
 
 
 def release(engine, number):
-    """Give a number back in this process."""
-    _free_numbers(engine)[number >> 3] |= 1 << (number & 7)
+    """Give a number back in this process, once nothing is left that could match in it."""
+    numbers = _numbers_of(engine) if engine not in _numbers else _numbers[engine]
+    if engine.uses(number * CONTEXTS, CONTEXTS):
+        numbers.waiting.append(number)
+    else:
+        numbers.free(number)

@@ -12,6 +12,7 @@ cdef class Engine:
     cdef readonly bint closed
     cdef public object notice       # called by waits now and then; None
     cdef public object abort        # ends the job with a status; set by the world
+    cdef public object neighbours   # world ranks that share memory with it; None: only itself
     cdef object __weakref__
     cdef readonly object watchers   # event loop -> what drives this engine from it
     cdef readonly list orphans      # Orphan objects: operations nobody waits for

@@ -6,15 +6,16 @@ from libc.string cimport memset
 from posix.unistd cimport close, getpid
 
 from pyrdv.engine.calls cimport (
-    engine_cancel, engine_lock, engine_release, engine_sleep_finish, engine_sleep_prepare,
-    engine_turn, engine_unlock, wake_sleepers)
+    engine_cancel, engine_lock, engine_probe, engine_release, engine_sleep_finish,
+    engine_sleep_prepare, engine_turn, engine_unlock, envelope_t, wake_sleepers)
 from pyrdv.engine.matching cimport index_free, index_init
 from pyrdv.engine.op cimport pools_free, pools_reserve
 from pyrdv.engine.peer cimport peer_connect
 from pyrdv.engine.protocols.finish cimport finish_post
 from pyrdv.engine.state cimport (
-    FABRICS_MAX, OP_COMPLETE, OP_PEER_LOST, OP_POSTED, OP_QUEUED, OP_READING, OP_READY, OP_SEND,
-    OP_WAITING, OPS_PER_SLAB, PEER_SELF, PEER_UP, UNIT, engine_t, op_t, peer_t)
+    ANY_PEER, ANY_TAG_, FABRICS_MAX, OP_COMPLETE, OP_FREE, OP_PEER_LOST, OP_POSTED, OP_QUEUED,
+    OP_READING, OP_READY, OP_SEND, OP_WAITING, OPS_PER_SLAB, PEER_SELF, PEER_UP, UNIT, engine_t,
+    op_t, peer_t)
 from pyrdv.engine.step cimport maintain, turn
 from pyrdv.fabrics.contract cimport CAP_POLLED, EVENT_CLOSED, EVENT_LOST, FABRIC_AGAIN, Fabric
 
@@ -270,6 +271,24 @@ cdef class Engine:
             if op.state == OP_COMPLETE and op.kind == OP_SEND and op.error == OP_PEER_LOST:
                 found.append((op.peer, op.tag, op.length))
         return found
+
+    def uses(self, uint32_t first, uint32_t count):
+        """Whether anything could still match in contexts `first` .. `first` + `count` - 1.
+
+        That is a receive without its message, a send that was not received, or a message that
+        nobody asked for.
+        """
+        cdef envelope_t envelope
+        cdef op_t *op
+        cdef uint32_t i
+        for i in range(first, first + count):
+            if engine_probe(self.c, ANY_PEER, i, ANY_TAG_, &envelope, NULL):
+                return True
+        for i in range(self.c.op_slab_count * OPS_PER_SLAB):
+            op = &self.c.op_slabs[i // OPS_PER_SLAB][i % OPS_PER_SLAB]
+            if op.state not in (OP_FREE, OP_COMPLETE) and first <= op.context < first + count:
+                return True
+        return False
 
     def disconnect(self):
         """Close every connection in good order."""

@@ -5,8 +5,7 @@ import sys
 
 from pyrdv import config
 from pyrdv.errors import ConfigError, LaunchError
-from pyrdv.launch import env as launch_env
-from pyrdv.launch import hosts
+from pyrdv.launch import env as launch_env, hosts
 from pyrdv.launch.program import Program
 from pyrdv.launch.run import Job
 

@@ -17,8 +17,7 @@ import resource
 import signal
 
 from pyrdv.errors import LaunchError
-from pyrdv.launch import env as launch_env
-from pyrdv.launch import output, server
+from pyrdv.launch import env as launch_env, output, server
 from pyrdv.launch.loop import READ, Loop
 from pyrdv.launch.program import CANNOT_EXECUTE, find_executable
 from pyrdv.launch.spawn import spawn

@@ -10,9 +10,7 @@ import os
 import sys
 import textwrap
 
-from pyrdv.tools import bench_kernels as kernels
-from pyrdv.tools import bench_report as report
-from pyrdv.tools import bench_startup as startup
+from pyrdv.tools import bench_kernels as kernels, bench_report as report, bench_startup as startup
 
 SIZES = {
     "latency": "8,64,512,4K,16K,64K,256K,1M,4M",

@@ -328,8 +328,7 @@ def _device_facts(device):
 
 
 def _choose(devices, device, port, gid, found):
-    from pyrdv.fabrics.verbs import choice
-    from pyrdv.fabrics.verbs import device as binding
+    from pyrdv.fabrics.verbs import choice, device as binding
 
     chosen = choice.choose(devices, device, port, gid)
     found["manager"] = binding.manager_problem()

@@ -1,0 +1,38 @@
+# cython: language_level=3
+"""Persistent requests, and several operations as one request."""
+from pyrdv.api.core cimport CommBase
+from pyrdv.api.probe cimport ProbedMessages
+from pyrdv.api.request cimport Request
+
+
+cdef enum start_kind:
+    START_SEND = 0
+    START_SSEND = 1
+    START_BSEND = 2
+    START_RECV = 3
+
+
+cdef class Prequest(Request):
+    """`origin` is the operation that was started last, until it is reported."""
+    cdef Prequest twin              # the request whose second handle this is; None
+    cdef start_kind kind
+    cdef object buf
+    cdef long long peer
+    cdef long long match_tag
+    cdef bint made                  # not freed
+    cdef object __weakref__
+
+
+cdef class Together(Request):
+    """The request of a receive, or of nothing, and of other requests that are waited for too."""
+    cdef list others
+
+
+# One request for all of `requests`, which nobody else may wait for.
+cdef Request all_of(CommBase comm, list requests)
+
+
+cdef class PersistentMessages(ProbedMessages):
+    # Start what a persistent request stands for.
+    cdef Request begin(self, Prequest request)
+    cdef Prequest prepare(self, start_kind kind, object buf, long long peer, long long tag)
