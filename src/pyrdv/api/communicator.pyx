@@ -91,7 +91,7 @@ cdef class Comm(ObjectMessages):
 
     cdef int exists(self) except -1:
         """Inquiries work after Finalize and in forked children, but not on null handles."""
-        if self.identity.freed:
+        if self.freed:
             self.refuse()
         return 0
 
@@ -222,18 +222,20 @@ cdef class Comm(ObjectMessages):
     def __eq__(self, other):
         if not isinstance(other, Comm):
             return NotImplemented
-        if self.identity.freed or (<Comm> other).identity.freed:
-            return self.identity.freed == (<Comm> other).identity.freed
+        if self.freed or (<Comm> other).freed:
+            return self.freed == (<Comm> other).freed
         return self.identity is (<Comm> other).identity
 
     def __hash__(self):
-        return hash(None if self.identity.freed else self.identity)
+        return hash(None if self.freed else self.identity)
 
     def __bool__(self):
-        return not self.identity.freed
+        return not self.freed
 
     def __getattr__(self, name):
         # Only for what is not there.
+        if self.engine is None:
+            raise missing.null_attribute(name)
         raise missing.attribute("Comm", name)
 
     def __repr__(self):
@@ -252,7 +254,7 @@ cdef class Comm(ObjectMessages):
     def mark_freed(self):
         """Refuse all further use."""
         self.ready()
-        self.identity.freed = True
+        self.free_all()
 
 
 cdef class Intercomm(Comm):

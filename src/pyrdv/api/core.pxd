@@ -23,8 +23,8 @@ cdef enum:
 
 cdef class Identity:
     """What all handles of one communicator share."""
-    cdef bint freed
     cdef str label
+    cdef list handles               # weak references to all of them
     cdef uint32_t cookie            # names the parts of the next object sent here
     cdef readonly dict locks        # name of a collective call -> its lock
     cdef public object info
@@ -32,11 +32,15 @@ cdef class Identity:
 
 
 cdef class CommBase:
-    cdef readonly Engine engine     # None: a null handle, whose identity is freed
+    cdef readonly Engine engine     # None: a null handle, which is freed as well
     cdef readonly Members members
-    cdef readonly Identity identity
     cdef uint32_t context           # first of its CONTEXTS
+    # In every handle, so that the checks of a message look at this object only.
+    cdef readonly bint freed
+    cdef readonly Identity identity
     cdef object __weakref__
+    # Have all handles of this communicator refuse further use.
+    cdef int free_all(self) except -1
     # Become a handle of the communicator of `members` whose number is `context`.
     cdef int become(self, Engine engine, Members members, uint32_t context, str label) except -1
     # Checks for arguments of calls; they raise and name the value.

@@ -7,6 +7,8 @@ from pyrdv.engine.calls cimport engine_peer_finished
 from pyrdv.engine.engine cimport Engine, own_process
 from pyrdv.engine.state cimport OP_NO_MEMORY, OP_NOT_REGISTERED, OP_PEER_LOST, OP_TRUNCATED
 
+from weakref import ref
+
 from pyrdv.api.constants import TAG_UB
 from pyrdv.errors import (
     CommunicatorError, FinalizedError, ForkedError, RankError, TagError, from_status)
@@ -33,7 +35,6 @@ cdef class Identity:
 
 # The identity of all null handles: it never changes.
 cdef Identity NOWHERE = Identity.__new__(Identity)
-NOWHERE.freed = True
 NOWHERE.label = "MPI_COMM_NULL"
 cdef Members NOBODY = Members((), 0, 1)
 
@@ -61,11 +62,15 @@ cdef class CommBase:
         if comm is None:
             self.members = NOBODY
             self.identity = NOWHERE
+            self.freed = True
         else:
             self.engine = comm.engine
             self.members = comm.members
             self.context = comm.context
             self.identity = comm.identity
+            self.freed = comm.freed
+            if not self.freed:
+                self.identity.handles.append(ref(self, self.identity.handles.remove))
 
     cdef int become(self, Engine engine, Members members, uint32_t context,
                     str label) except -1:
@@ -75,12 +80,20 @@ cdef class CommBase:
         self.identity = Identity.__new__(Identity)
         self.identity.label = label
         self.identity.locks = {}
+        self.identity.handles = []
+        self.identity.handles.append(ref(self, self.identity.handles.remove))
+        self.freed = False
         return 0
 
-    @property
-    def freed(self):
-        """Whether `Free` was called, or it is null: the communicator cannot be used."""
-        return self.identity.freed
+    cdef int free_all(self) except -1:
+        cdef CommBase handle
+        self.freed = True
+        for reference in self.identity.handles:
+            handle = reference()
+            if handle is not None:
+                handle.freed = True
+        self.identity.handles = []
+        return 0
 
     @property
     def context_number(self):
@@ -88,7 +101,7 @@ cdef class CommBase:
         return self.context // CONTEXTS
 
     cdef int ready(self) except -1:
-        if self.identity.freed:
+        if self.freed:
             self.refuse()
         if self.engine.closed:
             raise FinalizedError("messages after Finalize(): this process's world has ended")

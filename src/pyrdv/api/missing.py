@@ -1,6 +1,6 @@
 """What MPI has and this version has not: named, instead of an AttributeError without a reason."""
 
-from pyrdv.errors import UnsupportedError
+from pyrdv.errors import CommunicatorError, UnsupportedError
 
 #: Per kind of object the features that are missing, and the names by which mpi4py has them.
 MISSING = {
@@ -50,6 +50,18 @@ MISSING = {
 
 class UnsupportedAttribute(UnsupportedError, AttributeError):
     """Also an AttributeError, so that ``hasattr`` says no."""
+
+
+class NullAttribute(CommunicatorError, AttributeError):
+    """Also an AttributeError, so that ``hasattr`` says no."""
+
+
+def null_attribute(name):
+    """The exception for attribute `name` of a null communicator, which has no collective calls."""
+    if name.startswith("_"):
+        return AttributeError(f"COMM_NULL has no attribute {name!r}")
+    return NullAttribute(f"{name} of COMM_NULL: this process is no member of what was made here, "
+                         "or nothing was; ask `if comm:` first")
 
 
 def attribute(kind, name):

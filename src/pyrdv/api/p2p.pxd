@@ -15,7 +15,8 @@ cdef class BufferMessages(CommBase):
     cdef op_t *post_recv(self, object buf, long long source, long long tag, span *at,
                          void **keeper) except? NULL
     cdef Request request_of(self, op_t *op, void *keeper)
-    cdef Request receive_by(self, Request request, op_t *op, void *keeper)
+    # Start a receive whose request, of any class, is `request`.
+    cdef int receive(self, Request request, object buf, long long source, long long tag) except -1
     # The Message of a taken `m`; NULL: from PROC_NULL.
     cdef Message matched(self, message_t *m)
     # Look once for a message; fills `status`; `taken` != NULL: take it out of the queue.

@@ -18,6 +18,16 @@ from threading import active_count
 from pyrdv.errors import DeadlockError, InvalidBufferError
 
 
+cdef inline void receive_by(CommBase comm, Request request, op_t *op, void *keeper):
+    """Make `request` that of what post_recv returned; takes over `keeper`."""
+    request.start(comm, op, None, True)
+    if op == NULL:
+        request.source = PROC_NULL_
+    else:
+        request.keeper = <object> keeper
+        Py_DECREF(<object> keeper)
+
+
 cdef class BufferMessages(CommBase):
     """Messages of NumPy arrays and other buffers.
 
@@ -145,16 +155,8 @@ cdef class BufferMessages(CommBase):
 
     cdef Request request_of(self, op_t *op, void *keeper):
         """A request for what post_recv returned; takes over `keeper`."""
-        return self.receive_by(Request.__new__(Request), op, keeper)
-
-    cdef Request receive_by(self, Request request, op_t *op, void *keeper):
-        """Make `request` that of what post_recv returned; takes over `keeper`."""
-        request.start(self, op, None, True)
-        if op == NULL:
-            request.source = PROC_NULL_
-        else:
-            request.keeper = <object> keeper
-            Py_DECREF(<object> keeper)
+        cdef Request request = Request.__new__(Request)
+        receive_by(self, request, op, keeper)
         return request
 
     def Irecv(self, buf, long long source=ANY_SOURCE_, long long tag=ANY_TAG_NUMBER):
@@ -255,6 +257,14 @@ cdef class BufferMessages(CommBase):
         self.Recv(buf, source, recvtag, status)
         send.block()
         send.report(None)
+
+    cdef int receive(self, Request request, object buf, long long source,
+                     long long tag) except -1:
+        cdef span at
+        cdef void *keeper = NULL
+        cdef op_t *op = self.post_recv(buf, source, tag, &at, &keeper)
+        receive_by(self, request, op, keeper)
+        return 0
 
     # --- probes
 

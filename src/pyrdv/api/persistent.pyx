@@ -12,7 +12,6 @@ from pyrdv.api.buffers cimport acquire, span
 from pyrdv.api.core cimport ANY_SOURCE_, ANY_TAG_NUMBER, CommBase
 from pyrdv.api.request cimport Request, withdraw
 from pyrdv.api.status cimport Status
-from pyrdv.engine.state cimport op_t
 
 from pyrdv.api import buffered
 from pyrdv.errors import RequestError
@@ -178,14 +177,12 @@ cdef class PersistentMessages(ProbedMessages):
                   long long source=ANY_SOURCE_, long long recvtag=ANY_TAG_NUMBER):
         """Start sending and receiving at once, as one request; buffers must not overlap."""
         cdef span at
-        cdef void *keeper = NULL
-        cdef op_t *op
         cdef Together request
         acquire(sendbuf, False, &at)
         self.check_dest(dest)
         self.check_tag(sendtag)
-        op = self.post_recv(recvbuf, source, recvtag, &at, &keeper)
-        request = self.receive_by(Together.__new__(Together), op, keeper)
+        request = Together.__new__(Together)
+        self.receive(request, recvbuf, source, recvtag)
         request.others = []
         try:
             request.others.append(self.post_send(sendbuf, dest, sendtag, False))

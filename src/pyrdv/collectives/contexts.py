@@ -90,6 +90,7 @@ def agree(comm):
     CommunicatorError
         On all members, if no number is free on all of them.
     """
+    comm.collective()       # refuses what is null or freed
     common = np.empty(LIMIT // 8, np.uint8)
 
     def fold(mask):

@@ -1,0 +1,5 @@
+"""Jobs and programs of cases."""
+
+from tests.support.fixtures import jobs, programs
+
+__all__ = ["jobs", "programs"]
