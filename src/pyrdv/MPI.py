@@ -231,11 +231,6 @@ def get_vendor():
     return "pyrdv", tuple(int(part) for part in __version__.split(".")[:3])
 
 
-def _comm_lock_table(comm):
-    # mpi4py's own tests ask for it.
-    return comm.identity.locks
-
-
 def counters():
     """What the engine of this process has counted, as a dict."""
     return _world.engine.counters()

@@ -195,7 +195,7 @@ def case_what_is_missing_is_named(comm):
             call()
     assert not hasattr(MPI, "Win") and not hasattr(comm, "Spawn")
     with raises(AttributeError, "nonsense"):
-        comm.nonsense
+        comm.nonsense()
 
 
 run(globals())
