@@ -233,7 +233,7 @@ class World:
         self.config = config_module.load(
             os.environ, (lambda text: None) if self.launch.size > 1 else None)
         env.line_buffer_output(self.launch)
-        self.client = bootstrap.Client.connect(self.launch, self.config.timeout_start)
+        self.client = self._join()
         ways = Ways(self.launch, self.config, self.client)
         try:
             if self.launch.size > 1:
@@ -260,6 +260,19 @@ class World:
         self.pid = os.getpid()
         os.register_at_fork(after_in_child=self.engine.forked)
         self.finalized = False
+
+    def _join(self):
+        """The connection to who started this rank."""
+        timeout = self.config.timeout_start
+        if self.launch.how == "PMI":
+            from pyrdv.launch import pmi
+
+            return pmi.Client.connect(self.launch, timeout)
+        if self.launch.how == "torchrun":
+            from pyrdv.launch import meeting
+
+            return meeting.connect(self.launch, timeout)
+        return bootstrap.Client.connect(self.launch, timeout)
 
     def fabrics(self):
         """How each rank is reached: a dict of rank to ``self``, ``shm`` or ``verbs DEVICE``."""
@@ -309,6 +322,8 @@ class World:
         """End the world without waiting for anybody, after an error."""
         if not self.finalized and os.getpid() == self.pid:
             self.finalized = True
+            # A process manager may end this process as soon as it knows.
+            sys.stdout.flush()
             self._close(1)
 
     def _close(self, status):

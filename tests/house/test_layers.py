@@ -53,6 +53,8 @@ ALLOWED = {
 # Single edges that the table does not give, each with its reason.
 EXCEPTIONS = {
     ("pyrdv.tools.cli", "pyrdv.launch"): "`pyrdv run` is a subcommand of the one command line",
+    ("pyrdv.tools.doctor_facts", "pyrdv.launch"):
+        "`pyrdv doctor` says who started this process without joining its job",
     ("pyrdv.tools.doctor_facts", "pyrdv.fabrics"):
         "`pyrdv doctor` looks at devices before there is a world: making one would join a job",
     ("pyrdv.tools.bench_startup", "pyrdv.fabrics"):

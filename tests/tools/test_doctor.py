@@ -77,8 +77,8 @@ def test_json_of_this_machine():
     assert (status, stderr, facts["usable"]) == (0, "", True)
     assert facts["system"]["cores_allowed"] == len(os.sched_getaffinity(0))
     assert {"variable": "PYRDV_RDMA_RING", "value": "off", "set": True} in facts["settings"]
-    assert set(facts) == {"pyrdv", "system", "settings", "shared_memory", "limits", "rdma", "use",
-                          "problems", "usable"}
+    assert set(facts) == {"pyrdv", "system", "launch", "settings", "shared_memory", "limits",
+                          "rdma", "use", "problems", "usable"}
 
 
 def test_help_explains_the_exit_status():

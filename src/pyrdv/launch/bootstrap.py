@@ -409,6 +409,10 @@ class Alone:
         return []
 
 
+class Unreachable(BootstrapError):
+    """Nobody answers at the launcher's address."""
+
+
 class _Again(Exception):
     """Not now; worth another try while there is time."""
 
@@ -429,7 +433,7 @@ def _dial(address, deadline):
     except OSError as error:
         sock.close()
         reason = error.strerror or "no answer in time"
-        raise BootstrapError(
+        raise Unreachable(
             f"cannot reach the launcher at {address}: {reason} (errno "
             f"{error.errno or errno.ETIMEDOUT}); it may have ended, or this rank runs where that "
             "address does not lead to it: `pyrdv run --address` names another"

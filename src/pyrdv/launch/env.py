@@ -1,5 +1,15 @@
 """Who this process is: rank and size from its environment, or a world of one.
 
+Asked in this order (`ORDER`), the first that answers decides:
+
+1. ``pyrdv run``: PYRDV_RANK and its companions.
+2. PMI-1, of MPICH's Hydra (``mpiexec``) and Slurm (``srun --mpi=pmi2``): PMI_RANK, PMI_SIZE and
+   PMI_FD, a socket that this process has, or PMI_PORT and PMI_ID. The connection is taken out of
+   the environment, for it belongs to this process and not to its children.
+3. As torchrun has it: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
+4. Otherwise it is alone. If variables of a launcher say that there are several processes, a
+   warning names it.
+
 A rank is the process that `pyrdv run` started, not whatever descends from it: a child that
 `multiprocessing` spawns inherits the variables but is a single process of its own. The launcher
 therefore writes the process id of the rank into the rank's own environment (``PYRDV_PID``, between
@@ -10,11 +20,22 @@ descendant that asks becomes the rank; should two ask, the launcher refuses the 
 
 import os
 import sys
+from _socket import AF_INET6, SOCK_STREAM, getaddrinfo
+from _stat import S_ISSOCK
 
 from pyrdv.errors import ConfigError
 
+# How to reach the process manager: of no use to children of the rank.
+PMI_CONNECTION = ("PMI_FD", "PMI_PORT", "PMI_ID")
 _RANK_VARIABLES = ("PYRDV_RANK", "PYRDV_SIZE", "PYRDV_ADDRESS", "PYRDV_JOB", "PYRDV_SECRET",
                    "PYRDV_PID")
+#: For people: who is asked, in order.
+ORDER = (
+    ("pyrdv run", "PYRDV_RANK"),
+    ("PMI-1 (MPICH's mpiexec, Slurm's srun --mpi=pmi2)",
+     "PMI_RANK, PMI_SIZE and PMI_FD, or PMI_PORT and PMI_ID"),
+    ("torchrun and its like", "RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT"),
+)
 MARKED = (*_RANK_VARIABLES, "PYRDV_WRAPPED", "PYRDV_HOST")
 
 # (name for people, variable with the number of processes, variable with this one's number).
@@ -47,13 +68,15 @@ class Launch:
         This process. After a fork `os.getpid` differs, and the child is no rank.
     host : str
         Name of this machine, for people: the one that `pyrdv run --hosts` gave it, or its own.
+    manager : str or None
+        How to reach the process manager under PMI: ``fd N`` or ``HOST:PORT ID``.
     how : str
-        ``pyrdv run``, ``alone``, or ``child of a rank``.
+        ``pyrdv run``, ``PMI``, ``torchrun``, ``alone``, or ``child of a rank``.
     """
 
-    __slots__ = ("rank", "size", "address", "secret", "job", "pid", "host", "how")
+    __slots__ = ("rank", "size", "address", "secret", "job", "pid", "host", "how", "manager")
 
-    def __init__(self, rank, size, address, secret, job, how, host=""):
+    def __init__(self, rank, size, address, secret, job, how, host="", manager=None):
         self.rank = rank
         self.size = size
         self.address = address
@@ -62,11 +85,12 @@ class Launch:
         self.pid = os.getpid()
         self.host = host or os.uname().nodename
         self.how = how
+        self.manager = manager
 
     @property
     def launched(self):
         """Whether there is a launcher to talk to."""
-        return self.address is not None
+        return self.address is not None or self.manager is not None
 
     def __repr__(self):
         # Never the secret.
@@ -110,6 +134,9 @@ def detect(environ=None, warn=None):
             os.environ.pop("PYRDV_SECRET", None)
             os.environ.pop("PYRDV_WRAPPED", None)
             os.environ["PYRDV_PID"] = str(_known.pid)
+            if _known.manager is not None:
+                for name in PMI_CONNECTION:
+                    os.environ.pop(name, None)
     return _known
 
 
@@ -123,6 +150,11 @@ def _detect(environ, warn):
         if pid != os.getpid() and environ.get("PYRDV_WRAPPED") != "1":
             return _alone("child of a rank")
         return _from_launcher(environ)
+    found = _from_manager(environ) or _from_torchrun(environ)
+    if found is not None:
+        return found
+    if _is_child(environ):
+        return _alone("child of a rank")
     _check_foreign(environ, warn)
     return _alone("alone")
 
@@ -137,6 +169,76 @@ def _from_launcher(environ):
     job = _text(environ, "PYRDV_JOB")
     if len(job.encode()) > 64:
         raise _broken("PYRDV_JOB", job, "at most 64 characters")
+    return Launch(rank, size, address, _secret(environ), job, "pyrdv run",
+                  environ.get("PYRDV_HOST", ""))
+
+
+def _is_child(environ):
+    """Whether a rank that another launcher started noted another process than this one."""
+    return environ.get("PYRDV_PID", str(os.getpid())) != str(os.getpid())
+
+
+def _whole(environ, name, most):
+    """A variable of another launcher as a number; None if it is none."""
+    text = environ.get(name, "")
+    return int(text) if text.isascii() and text.isdecimal() and int(text) < most else None
+
+
+def _from_manager(environ):
+    size, rank = _whole(environ, "PMI_SIZE", 1 << 20), _whole(environ, "PMI_RANK", 1 << 20)
+    fd, number = _whole(environ, "PMI_FD", 1 << 20), _whole(environ, "PMI_ID", 1 << 20)
+    if size is not None and rank is not None and rank < size and fd is not None and _is_socket(fd):
+        return Launch(rank, size, None, b"", "", "PMI", manager=f"fd {fd}")
+    if ":" in environ.get("PMI_PORT", "") and number is not None:
+        # Rank and size are what the manager answers.
+        return Launch(0, 1, None, b"", "", "PMI", manager=f"{environ['PMI_PORT']} {number}")
+    return None
+
+
+def _is_socket(fd):
+    """Whether this process has a socket of that number; a child may have the variable only."""
+    try:
+        return S_ISSOCK(os.fstat(fd).st_mode)
+    except OSError:
+        return False
+
+
+def _from_torchrun(environ):
+    """RANK of WORLD_SIZE; rank 0 opens the port behind MASTER_PORT (see `meeting`).
+
+    A secret that only this job knows has to be given in PYRDV_SECRET: without it one is made of
+    the variables, which keeps jobs apart but whoever knows them could join.
+    """
+    size, rank = _whole(environ, "WORLD_SIZE", 1 << 20), _whole(environ, "RANK", 1 << 20)
+    port, host = _whole(environ, "MASTER_PORT", 65535), environ.get("MASTER_ADDR", "")
+    if None in (size, rank, port) or not host or rank >= size or size == 1:
+        return None
+    if _is_child(environ):
+        return None
+    job = ".".join(environ.get(name, "") for name in
+                   ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"))[:64]
+    given = environ.get("PYRDV_SECRET")
+    if given is None:
+        from pyrdv.launch.frames import SECRET_BYTES, blake2b
+
+        text = f"{host} {port} {size} {job} {os.getuid()}"
+        secret = blake2b(text.encode(), digest_size=SECRET_BYTES).digest()
+    else:
+        secret = _secret(environ)
+    return Launch(rank, size, f"{_address_of(host)}:{port + 1}", secret, job, "torchrun")
+
+
+def _address_of(host):
+    """The IP address of a host; IPv6 in brackets."""
+    try:
+        family, *_, where = getaddrinfo(host, None, 0, SOCK_STREAM)[0]
+    except OSError as error:
+        raise ConfigError(f"MASTER_ADDR={host!r} is no address: {error.strerror}; correct it, or "
+                          "unset RANK for a single process") from None
+    return f"[{where[0]}]" if family == AF_INET6 else where[0]
+
+
+def _secret(environ):
     try:
         secret = bytes.fromhex(_text(environ, "PYRDV_SECRET"))
     except ValueError:
@@ -145,7 +247,7 @@ def _from_launcher(environ):
         # The value stays out of the text: error texts end up in logs.
         raise ConfigError("PYRDV_SECRET is not 64 hexadecimal digits; these variables are set by "
                           "`pyrdv run`, start the program with it or unset PYRDV_RANK")
-    return Launch(rank, size, address, secret, job, "pyrdv run", environ.get("PYRDV_HOST", ""))
+    return secret
 
 
 def _text(environ, name):

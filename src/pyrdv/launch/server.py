@@ -98,7 +98,7 @@ class Server:
         self._version = version or frames.package_version()
         self._pending = {}  # insertion order is age
         self._ranks = {}
-        self._ended = {}
+        self.ended = {}     # rank -> (kind of notice, text), public: how many have ended
         self._joined = set()
         self._store = [{} for _ in range(size)]
         self._stored = [0] * size
@@ -163,9 +163,9 @@ class Server:
         text : str
             What happened, in words that fit behind "rank r".
         """
-        if rank in self._ended:
+        if rank in self.ended:
             return
-        self._ended[rank] = (frames.NOTICE_KINDS[0 if orderly else 1], text)
+        self.ended[rank] = (frames.NOTICE_KINDS[0 if orderly else 1], text)
         body = self._notice(rank)
         for peer in list(self._ranks.values()):
             if peer.rank != rank:
@@ -260,7 +260,7 @@ class Server:
         self._inside.pop(rank, None)
         for waiters in self._getters.values():
             waiters[:] = [pair for pair in waiters if pair[0] is not peer]
-        if rank not in self._ended:
+        if rank not in self.ended:
             self._loop.after(LOST_AFTER, lambda: self.rank_ended(
                 rank, False, "closed its connection without leaving the job"))
 
@@ -381,7 +381,7 @@ class Server:
             raise frames.FrameError("its proof is wrong: it does not know this job's secret")
         if hello.rank >= self._size or hello.size != self._size:
             text = f"rank {hello.rank} of {hello.size} does not exist in a job of {self._size}"
-        elif self.joined(hello.rank) or hello.rank in self._ended:
+        elif self.joined(hello.rank) or hello.rank in self.ended:
             text = (f"rank {hello.rank} has already joined, so process {hello.pid} cannot be it; "
                     "one process per rank may use pyrdv")
         else:
@@ -398,11 +398,11 @@ class Server:
         self._ranks[rank] = peer
         self._joined.add(rank)
         self._send(peer, frames.WELCOME, 0, self._size.to_bytes(4, "big"))
-        for ended in self._ended:
+        for ended in self.ended:
             self._send(peer, frames.NOTICE, 0, self._notice(ended))
 
     def _notice(self, rank):
-        kind, text = self._ended[rank]
+        kind, text = self.ended[rank]
         return frames.pack_kind_rank_text(frames.NOTICE_KINDS.index(kind), rank, text)
 
     def _error(self, peer, request, code, rank, text):
@@ -426,7 +426,7 @@ class Server:
                         f"there is no rank {rank} in a job of {self._size}")
         elif key in self._store[rank]:
             self._send(peer, frames.VALUE, request, self._store[rank][key])
-        elif rank in self._ended:
+        elif rank in self.ended:
             self._error(peer, request, frames.ERROR_PEER, rank, self._why_gone(rank))
         else:
             waiters = self._getters.setdefault((rank, key), [])
@@ -463,7 +463,7 @@ class Server:
 
     def _fail_collective(self):
         """A step that a gone rank can no longer enter fails for all that wait (S3)."""
-        gone = [rank for rank in self._ended if rank not in self._inside]
+        gone = [rank for rank in self.ended if rank not in self._inside]
         if not gone or not self._inside:
             return False
         inside, self._inside = self._inside, {}
@@ -475,10 +475,10 @@ class Server:
             self._error(peer, request, code, rank, text)
 
     def _why_gone(self, rank):
-        return f"rank {rank} {self._ended[rank][1]}"
+        return f"rank {rank} {self.ended[rank][1]}"
 
     def _missing(self):
-        never = [r for r in range(self._size) if r not in self._ranks and r not in self._ended]
+        never = [r for r in range(self._size) if r not in self._ranks and r not in self.ended]
         late = [r for r in self._ranks if r not in self._inside]
         parts = []
         if never:

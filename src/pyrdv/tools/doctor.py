@@ -47,8 +47,8 @@ def main(options):
 
 def page(facts):
     """The lines of the page, from what `doctor_facts.collect` returns."""
-    return [*_head(facts), "", *_use(facts), "", *_shared_memory(facts), "", *_limits(facts), "",
-            *_rdma(facts), "", *_settings(facts), "", *_problems(facts)]
+    return [*_head(facts), "", *_launch(facts), "", *_use(facts), "", *_shared_memory(facts), "",
+            *_limits(facts), "", *_rdma(facts), "", *_settings(facts), "", *_problems(facts)]
 
 
 def _head(facts):
@@ -61,6 +61,14 @@ def _head(facts):
         f"{system['kernel']}, {system['machine']}, {system['cores']} cores, "
         f"{system['cores_allowed']} for this process",
     ]
+
+
+def _launch(facts):
+    launch = facts["launch"]
+    lines = ["Started by", f"  {launch['how']}; the first whose variables are there decides:"]
+    for number, asked in enumerate(launch["order"], 1):
+        lines += _wrapped(f"{number}. {asked['who']}: ", asked["variables"], 5)
+    return lines
 
 
 def _use(facts):

@@ -18,6 +18,7 @@ from pyrdv import __version__, config
 from pyrdv.errors import ConfigError
 from pyrdv.fabrics import verbs
 from pyrdv.fabrics.verbs.choice import DETAILS
+from pyrdv.launch import env
 
 #: Below this much lockable memory a job of a few ranks may fail.
 MEMLOCK_LOW = 64 << 20
@@ -58,6 +59,7 @@ def collect(environ=os.environ):
     facts = {
         "pyrdv": {"version": __version__, "verbs_built": verbs.built()},
         "system": _system(),
+        "launch": _launch(environ, problems),
         "settings": [{"variable": variable, "value": value, "set": source == "environment"}
                      for variable, value, _, source, _ in _rows(environ)],
         "shared_memory": _shared_memory(settings, problems),
@@ -69,6 +71,17 @@ def collect(environ=os.environ):
     facts["problems"] = problems
     facts["usable"] = not any(problem["asked"] for problem in problems)
     return facts
+
+
+def _launch(environ, problems):
+    """Who started this process, and who is asked in which order; nobody is joined."""
+    launch = None
+    try:
+        launch = env.detect(environ, lambda text: _problem(problems, text))
+    except ConfigError as error:
+        _problem(problems, str(error), asked=True)
+    return {"how": launch.how if launch is not None else "unclear",
+            "order": [{"who": who, "variables": variables} for who, variables in env.ORDER]}
 
 
 def _problem(problems, text, remedy="", asked=False):
