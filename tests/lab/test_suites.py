@@ -6,10 +6,13 @@ fails: it cannot vanish unseen.
 """
 
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import pytest
+
+from tests.mpi4py import source
 
 from .machine import DEVICES
 
@@ -26,6 +29,7 @@ class Suite(NamedTuple):
     arguments: str
     least: int
     limit: int
+    before: Callable = lambda: None     # on the host, for what the guest cannot fetch
 
 
 SUITES = (
@@ -33,6 +37,7 @@ SUITES = (
     Suite("conformance", 1, "tests/conformance", 190, 900),
     Suite("jobs", 2, "tests/verbs/test_jobs.py tests/verbs/test_startup.py", 62, 900),
     Suite("hostile", 2, "tests/verbs/test_hostile.py", 60, 900),
+    Suite("mpi4py", 2, "tests/mpi4py", 12, 400, before=source.ensure),
     Suite("failures", 2, "tests/verbs/test_failure.py tests/verbs/test_fork.py "
                          "tests/verbs/test_limits.py", 38, 900),
 )
@@ -41,6 +46,8 @@ SUITES = (
 @pytest.mark.timeout(3600)  # the suite's own limit holds; a kernel may have to be built first
 @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
 def test_suite(suite, lab, tmp_path, say):
+    suite.before()
+
     def run(device):
         command = (f"python -m pytest -q -p no:cacheprovider --fabric {device}0 "
                    f"--junitxml=$LAB_OUT/report.xml {suite.arguments}")

@@ -1,6 +1,7 @@
 """Runs files of mpi4py's test suite on all ranks: ``judge.py FOLDER NAME…``.
 
-Every rank prints a line per file: ``judged NAME rank R ran N bad N skipped N``.
+Every rank says how it reaches the others and prints a line per file:
+``judged NAME rank R ran N bad N skipped N``.
 """
 
 import io
@@ -23,6 +24,7 @@ def judge(name):
 
 
 sys.path.insert(0, sys.argv[1])
+print(f"judge {MPI.COMM_WORLD.rank} reaches {sorted(MPI.fabrics().values())}", flush=True)
 for each in sys.argv[2:]:
     print(judge(each), flush=True)
     MPI.COMM_WORLD.Barrier()
