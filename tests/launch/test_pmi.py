@@ -81,10 +81,15 @@ def test_abort_ends_all(hydra, ranks):
     assert f"rank {ranks - 1} called Abort(7)" in outcome.err
 
 
-@pytest.mark.parametrize("end, status", [
-    ("raise ValueError('my last words')", 1), ("os._exit(3)", 3), ("os.kill(os.getpid(), 9)", 9)])
-def test_death_ends_all(hydra, end, status):
-    """The others wait for the dead one, so that they end only if they are ended."""
+@pytest.mark.parametrize("end, statuses", [
+    ("raise ValueError('my last words')", {1}), ("os._exit(3)", {3, 9}),
+    ("os.kill(os.getpid(), 9)", {9})])
+def test_death_ends_all(hydra, end, statuses):
+    """The others wait for the dead one, so that they end only if they are ended.
+
+    Of a process that ends without a word Hydra may learn first that its socket closed. Then it
+    kills all, and their signal is the status.
+    """
     outcome = hydra(f"""
         import os
         from pyrdv import MPI
@@ -98,7 +103,7 @@ def test_death_ends_all(hydra, end, status):
             while True:
                 os.read(os.pipe()[0], 1)
     """, 3)
-    assert outcome.status == status, outcome
+    assert outcome.status in statuses, outcome
     if "raise" in end:
         assert "my last words" in outcome.err and "unfinished" in outcome.out
 
