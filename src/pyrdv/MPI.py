@@ -67,7 +67,7 @@ from pyrdv.errors import Error as Exception
 REQUEST_NULL = Request()
 MESSAGE_NULL = Message()
 MESSAGE_NO_PROC = Message.from_no_process()
-COMM_NULL = Comm()
+COMM_NULL = Intracomm()
 
 #: The longest texts, in characters.
 MAX_PROCESSOR_NAME = 128
@@ -97,7 +97,8 @@ class Grequest(_Grequest):
 
 _CONSTANTS = {
     kind: {name: globals()[name] for name in names.split()} for kind, names in (
-        (Comm, "COMM_NULL"), (Intercomm, "COMM_NULL"), (Intracomm, "COMM_WORLD COMM_SELF"),
+        (Comm, "COMM_NULL"), (Intercomm, "COMM_NULL"),
+        (Intracomm, "COMM_NULL COMM_WORLD COMM_SELF"),
         (Group, "GROUP_NULL GROUP_EMPTY"), (Request, "REQUEST_NULL"), (Prequest, "REQUEST_NULL"),
         (Grequest, "REQUEST_NULL"), (Message, "MESSAGE_NULL MESSAGE_NO_PROC"))
 }

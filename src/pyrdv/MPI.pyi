@@ -185,7 +185,7 @@ from pyrdv.errors import (
 REQUEST_NULL: Request
 MESSAGE_NULL: Message
 MESSAGE_NO_PROC: Message
-COMM_NULL: Comm
+COMM_NULL: Intracomm
 COMM_WORLD: Intracomm
 COMM_SELF: Intracomm
 MAX_PROCESSOR_NAME: int

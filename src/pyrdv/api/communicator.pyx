@@ -10,7 +10,6 @@ from pyrdv.api.group cimport Members
 from pyrdv.api.messages cimport ObjectMessages
 from pyrdv.engine.engine cimport Engine
 
-from pyrdv.api import missing
 from pyrdv.api.constants import CONGRUENT, IDENT, SIMILAR, TAG_UB, UNDEFINED, UNEQUAL
 from pyrdv.api.groups import Group
 from pyrdv.api.info import Info
@@ -231,12 +230,6 @@ cdef class Comm(ObjectMessages):
 
     def __bool__(self):
         return not self.freed
-
-    def __getattr__(self, name):
-        # Only for what is not there.
-        if self.engine is None:
-            raise missing.null_attribute(name)
-        raise missing.attribute("Comm", name)
 
     def __repr__(self):
         if self.engine is None:

@@ -11,6 +11,7 @@ from pyrdv.api.constants import (
     TAG_UB,
     UNDEFINED,
 )
+from pyrdv.api.missing import UnofferedOfComm
 from pyrdv.api.persistent import completed
 from pyrdv.collectives import blocks, contexts, simple
 from pyrdv.errors import ArgumentError, GroupError
@@ -28,7 +29,7 @@ def _noted(comm, info):
     return comm
 
 
-class MakingComm(Comm):
+class MakingComm(Comm, UnofferedOfComm):
     """A communicator that others can be made from.
 
     Every call but `Create_group` and `Create_from_group` must be made by all members.

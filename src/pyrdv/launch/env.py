@@ -45,7 +45,7 @@ _FOREIGN = (
     ("MPICH's or Intel MPI's mpiexec (PMI)", "PMI_SIZE", "PMI_RANK"),
     ("MVAPICH's launcher", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"),
     ("Microsoft MPI's or Intel MPI's mpiexec", "MPI_LOCALNRANKS", "MPI_LOCALRANKID"),
-    ("Slurm's srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"),
+    ("Slurm's srun without --mpi=pmi2", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"),
     ("PALS or ALPS (aprun)", "PALS_SIZE", "PALS_RANKID"),
     ("torchrun", "WORLD_SIZE", "RANK"),
 )
