@@ -144,7 +144,7 @@ KNOBS = (
          "ranks.",
          low=0, high=1 << 40),
     Knob("spin", "int", -1,
-         "Time a waiter polls before it sleeps; -1 is automatic (short when cores are scarce).",
+         "Time a waiter polls before it yields; -1 is automatic (none when cores are scarce).",
          low=-1, high=10_000_000, unit="us"),
     Knob("single_copy", "choice", "auto",
          "Large messages between processes of one host by process_vm_readv: auto tries it and "

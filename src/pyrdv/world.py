@@ -26,8 +26,12 @@ from pyrdv.progress.polling import wait_until
 
 #: Time a waiter polls before it yields, when every rank has a processor of its own.
 SPIN_NS = 30_000
-#: The same where some peer is reached over a network, whose answer takes longer.
-SPIN_NETWORK_NS = 300_000
+#: The same where some peer is reached over a network: about two round trips of small messages.
+SPIN_NETWORK_NS = 50_000
+#: Time it yields before it sleeps.
+YIELD_NS = 50_000
+#: The same with a network, whose answers take longer, and whose sleep and wake-up cost more.
+YIELD_NETWORK_NS = 1_000_000
 
 
 class Ways:
@@ -241,7 +245,7 @@ class World:
             self.engine = Engine(
                 self.launch.rank, self.launch.size, ways.fabrics, eager_max=self.config.eager_max,
                 unexpected_max=self.config.unexpected_max, spin_ns=self._spin(ways),
-                routes=ways.routes)
+                yield_ns=YIELD_NETWORK_NS if ways.routes else YIELD_NS, routes=ways.routes)
             if self.client.fileno() >= 0:
                 self.engine.watch(self.client.fileno(), self._notice)
             if self.config.connect == "start":

@@ -18,6 +18,7 @@ class Engine:
         eager_max: int = 0,
         unexpected_max: int = 67108864,
         spin_ns: int = 20000,
+        yield_ns: int = 50000,
         routes: Mapping[int, int] | None = None,
     ) -> Engine: ...
     @property

@@ -15,7 +15,7 @@ from pyrdv.engine.protocols.finish cimport finish_post
 from pyrdv.engine.state cimport (
     ANY_PEER, ANY_TAG_, FABRICS_MAX, OP_COMPLETE, OP_FREE, OP_PEER_LOST, OP_POSTED, OP_QUEUED,
     OP_READING, OP_READY, OP_SEND, OP_WAITING, OPS_PER_SLAB, PEER_SELF, PEER_UP, UNIT, engine_t,
-    op_t, peer_t)
+    op_t, peer_t, ticks_scale)
 from pyrdv.engine.step cimport maintain, turn
 from pyrdv.fabrics.contract cimport CAP_POLLED, EVENT_CLOSED, EVENT_LOST, FABRIC_AGAIN, Fabric
 
@@ -25,6 +25,9 @@ from weakref import WeakKeyDictionary
 cdef extern from "fork.h" nogil:
     int fork_watch()
     unsigned int fork_now()
+
+cdef extern from "ticks.h" nogil:
+    void ticks_begin(ticks_scale *scale)
 
 cdef extern from "<sys/epoll.h>" nogil:
     ctypedef union epoll_data_t:
@@ -107,7 +110,9 @@ cdef class Engine:
         Bytes of unexpected eager data this process is ready to hold, shared
         by its peers (at least 64 KiB each).
     spin_ns : int
-        How long a waiting call polls before it yields and then sleeps, in ns.
+        How long a waiting call polls before it yields, in ns.
+    yield_ns : int
+        How long it yields the processor between polls before it sleeps, in ns.
     routes : dict of int to int, optional
         Index into `fabrics` per peer.
 
@@ -120,7 +125,7 @@ cdef class Engine:
 
     def __cinit__(self, int rank, int size, fabrics, uint64_t eager_max=0,
                   uint64_t unexpected_max=64 << 20, uint64_t spin_ns=20000,
-                  routes=None):
+                  uint64_t yield_ns=50000, routes=None):
         cdef engine_t *e
         if not 0 <= rank < size:
             raise ValueError(f"rank {rank} is not in 0..{size - 1}")
@@ -136,6 +141,8 @@ cdef class Engine:
         e.peers_left = size - 1
         e.eager_max = eager_max
         e.spin_ns = spin_ns
+        e.yield_ns = yield_ns
+        ticks_begin(&e.ticks)
         e.peers = <peer_t *> PyMem_Calloc(size, sizeof(peer_t))
         if e.peers == NULL or index_init(&e.posted) or index_init(&e.unexpected) \
                 or pools_reserve(e):

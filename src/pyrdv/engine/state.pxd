@@ -10,6 +10,11 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from pyrdv.fabrics.contract cimport completion, fabric_t, region
 
 
+cdef extern from "ticks.h":
+    ctypedef struct ticks_scale:
+        uint64_t per_us
+
+
 cdef enum:
     ANY_PEER = 0xFFFFFFFF       # wildcard source inside the engine
     ANY_TAG_ = -1               # wildcard tag, the same number as MPI.ANY_TAG
@@ -194,7 +199,9 @@ cdef struct engine_t:
     uint32_t slab_count
     uint32_t slab_room
     uint64_t slab_bytes
-    uint64_t spin_ns            # how long a waiter polls before it yields, then sleeps
+    uint64_t spin_ns            # how long a waiter polls before it yields
+    uint64_t yield_ns           # how long it yields between polls before it sleeps
+    ticks_scale ticks           # written by holders of the GIL, not of the lock
     uint32_t sleepers           # threads asleep on wait_fd
     uint32_t epoch              # changes whenever a waiter might have something to see
     uint32_t idle_turns         # turns in a row in which nothing happened

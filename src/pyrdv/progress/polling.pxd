@@ -4,7 +4,7 @@
 Contract: called without the engine's lock, in an API call.  Nothing here
 raises except `wait`, which runs Python's signal handlers.
 """
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport uint32_t, uint64_t
 
 from pyrdv.engine.engine cimport Engine
 from pyrdv.engine.state cimport engine_t, op_t
@@ -12,8 +12,9 @@ from pyrdv.engine.state cimport engine_t, op_t
 
 # How long this waiter has waited for nothing.  Zeroed by patience_reset.
 cdef struct patience_t:
-    int64_t since           # ns, monotonic; 0: not started
+    uint64_t since          # ticks; 0: not started
     uint32_t rounds
+    bint yielding           # it has spun long enough
     uint32_t epoch          # as of the waiter's last look at its condition
 
 cdef void patience_reset(patience_t *p) noexcept nogil

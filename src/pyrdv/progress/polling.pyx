@@ -3,26 +3,26 @@
 
 A waiter first polls with the GIL (a reply often takes about a microsecond,
 less than handing the GIL over), then without it for ``engine.spin_ns``, then
-yields the processor between polls, then sleeps on the engine's descriptor.
-More ranks than cores get no spinning, only yields, so the rank that has the
-data runs next.  Sleep is cut into slices, because a signal that arrives just
-before the system call would not interrupt it.
+yields the processor between polls for ``engine.yield_ns``, then sleeps on the
+engine's descriptor.  More ranks than cores get no spinning, only yields, so the
+rank that has the data runs next.  A device in software needs processors, too,
+and gets them from the yields.  While it spins, a waiter makes no system call:
+time is taken from the processor's counter.  Sleep is cut into slices, because a
+signal that arrives just before the system call would not interrupt it.
 """
 from cpython.exc cimport PyErr_CheckSignals
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from pyrdv.engine.calls cimport (
     cpu_relax, engine_hopeless, engine_sleep_finish, engine_sleep_prepare, engine_test, engine_turn)
 from pyrdv.engine.engine cimport Engine
-from pyrdv.engine.state cimport engine_t, op_t
+from pyrdv.engine.state cimport engine_t, op_t, ticks_scale
 
 
-cdef extern from "<time.h>" nogil:
-    struct timespec:
-        long tv_sec
-        long tv_nsec
-    int CLOCK_MONOTONIC
-    int clock_gettime(int clock, timespec *now)
+cdef extern from "ticks.h" nogil:
+    int64_t ticks_clock_ns()
+    uint64_t ticks_now()
+    void ticks_learn(ticks_scale *scale)
 
 cdef extern from "<sched.h>" nogil:
     int sched_yield()
@@ -38,51 +38,47 @@ cdef extern from "<poll.h>" nogil:
 
 cdef enum:
     POLLS_WITH_GIL = 100        # about 2 µs
-    POLLS_PER_CLOCK = 32        # the clock is read every so many polls
-    YIELD_NS = 50000            # how long to yield before sleeping
+    POLLS_PER_LOOK = 32         # how long it took is looked at every so many polls
     SLICE_MS = 100              # the longest sleep in one piece
-
-
-cdef inline int64_t now_ns() noexcept nogil:
-    cdef timespec t
-    clock_gettime(CLOCK_MONOTONIC, &t)
-    return <int64_t> t.tv_sec * 1000000000 + t.tv_nsec
 
 
 cdef void patience_reset(patience_t *p) noexcept nogil:
     p.since = 0
     p.rounds = 0
+    p.yielding = False
 
 
-cdef bint sleep(engine_t *e, patience_t *p) noexcept nogil:
+cdef bint sleep(engine_t *e, patience_t *p, uint64_t spin) noexcept nogil:
     cdef pollfd wanted
-    if not engine_sleep_prepare(e, p.epoch):
-        return False
-    wanted.fd = e.wait_fd
-    wanted.events = POLLIN
-    poll(&wanted, 1, SLICE_MS)
-    engine_sleep_finish(e)
-    return True
+    cdef bint slept = engine_sleep_prepare(e, p.epoch)
+    cdef bint woken = True
+    if slept:
+        wanted.fd = e.wait_fd
+        wanted.events = POLLIN
+        woken = poll(&wanted, 1, SLICE_MS) > 0
+        engine_sleep_finish(e)
+    if woken:
+        # Yield before sleeping again: more may follow.
+        p.since = ticks_now() - spin
+    return slept
 
 
 cdef bint pause(engine_t *e, patience_t *p) noexcept nogil:
-    cdef int64_t waited
+    cdef uint64_t now
+    cdef uint64_t spin = e.spin_ns * e.ticks.per_us // 1000
     p.rounds += 1
-    if e.spin_ns and p.rounds % POLLS_PER_CLOCK:
+    if e.spin_ns and not p.yielding and p.rounds % POLLS_PER_LOOK:
         cpu_relax()
         return False
+    now = ticks_now()
     if p.since == 0:
-        p.since = now_ns()
-        return False
-    waited = now_ns() - p.since
-    if waited < <int64_t> e.spin_ns:
-        return False
-    if waited < <int64_t> e.spin_ns + YIELD_NS:
+        p.since = now
+    elif now - p.since >= spin:
+        p.yielding = True
+        if now - p.since >= spin + e.yield_ns * e.ticks.per_us // 1000:
+            return sleep(e, p, spin)
         sched_yield()
-        return False
-    # After waking, yield a little before sleeping again: more may follow.
-    p.since = now_ns() - <int64_t> e.spin_ns
-    return sleep(e, p)
+    return False
 
 
 cdef bint wait_some(engine_t *e, op_t *op, uint32_t generation, patience_t *p,
@@ -108,6 +104,7 @@ cdef int wait(Engine engine, op_t *op, uint32_t generation) except -1:
         if engine_test(e, op, generation, &p.epoch):
             return 0
     patience_reset(&p)
+    ticks_learn(&e.ticks)
     while True:
         helping = len(engine.pending) != 0
         if helping:
@@ -149,6 +146,7 @@ cdef int look_around(Engine engine) except -1:
 
 cdef int wait_turn(Engine engine, patience_t *p) except -1:
     cdef bint slept
+    ticks_learn(&engine.c.ticks)
     with nogil:
         engine_turn(engine.c)
         slept = pause(engine.c, p)
@@ -175,12 +173,12 @@ def wait_until(Engine engine, condition, timeout=None):
         Whether the condition became true.
     """
     cdef patience_t patience
-    cdef int64_t start = now_ns()
+    cdef int64_t start = ticks_clock_ns()
     patience_reset(&patience)
     while True:
         patience.epoch = engine.c.epoch
         if condition():
             return True
-        if timeout is not None and now_ns() - start > timeout * 1e9:
+        if timeout is not None and ticks_clock_ns() - start > timeout * 1e9:
             return False
         wait_turn(engine, &patience)

@@ -25,6 +25,10 @@ cdef extern from "<unistd.h>" nogil:
     ssize_t write(int fd, const void *data, size_t length)
 
 
+cdef enum:
+    PAGE = 4096                 # siw sends what is longer, and unsignaled, by reference (V6a)
+
+
 cdef void remember(const link_t *link, before_t *b) noexcept nogil:
     b.sq_head = link.sq_head
     b.slot_head = link.slot_head
@@ -130,13 +134,13 @@ cdef char *place(verbs_t *f, link_t *link, int i, uint32_t total) noexcept nogil
 
 
 cdef void placed(verbs_t *f, link_t *link, int i, int kind) noexcept nogil:
-    """Count the copied request `i`; every SIGNAL_EVERY-th asks for a completion (V6)."""
+    """Count the copied request `i`; every SIGNAL_EVERY-th asks for a completion (V6, V6a)."""
     cdef sq_entry_t *entry = entry_next(link, kind, 0)
     if not f.wr[i].send_flags & IBV_SEND_INLINE:
         entry.slots = 1
         link.slot_head += 1
     link.unsignaled += 1
-    if link.unsignaled >= SIGNAL_EVERY:
+    if link.unsignaled >= SIGNAL_EVERY or f.soft_fence and f.sge[i].length > PAGE:
         f.wr[i].send_flags |= IBV_SEND_SIGNALED
         link.unsignaled = 0
 

@@ -25,6 +25,8 @@ V4b A READ is complete when its own completion says so, not when a later one com
     siw completes a SEND that was handed over although a READ before it is still out.
 V5  A completed WRITE is handed over, no more; the engine's DONE says placed.
 V6  Memory of a send slot is reused only after a completion that covers it.
+V6a siw sends what is longer than a page and unsignaled without copying it, page by
+    page, which takes it twice as long as a copy: such SENDs are signaled.
 V7  Transfers are cut at ``transfer_max``; post calls may fail with either sign.
 V8  The ring is polled in memory.  A slot counts only if its sequence number is
     the next one, and its CRC32C is right where the device promises no order.

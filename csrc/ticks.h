@@ -1,0 +1,60 @@
+/* Time for waiting loops, read without a system call.
+ *
+ * The clock is a system call where there is no vDSO, as in User-Mode Linux: microseconds, as much
+ * as what the loop waits for.  The processor's counter costs nanoseconds.  Its length is found by
+ * comparing the two once.  Counters of different processors may disagree: a difference is only a
+ * hint about how long somebody waited. */
+#ifndef PYRDV_TICKS_H
+#define PYRDV_TICKS_H
+
+#include <stdint.h>
+#include <time.h>
+
+typedef struct {
+    uint64_t per_us; /* ticks; a guess until `known` */
+    int known;
+    uint64_t first_ticks;
+    int64_t first_ns;
+} ticks_scale;
+
+static inline int64_t ticks_clock_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static inline uint64_t ticks_now(void) {
+#if defined(__x86_64__)
+    return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+    uint64_t now;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(now));
+    return now;
+#else
+    return (uint64_t)ticks_clock_ns();
+#endif
+}
+
+static inline void ticks_begin(ticks_scale *scale) {
+    scale->per_us = 1000;
+    scale->known = 0;
+    scale->first_ns = ticks_clock_ns();
+    scale->first_ticks = ticks_now();
+}
+
+/* Find the length of a tick, once a millisecond has passed since ticks_begin. */
+static inline void ticks_learn(ticks_scale *scale) {
+    int64_t ns;
+    uint64_t ticks;
+    if (scale->known)
+        return;
+    ns = ticks_clock_ns() - scale->first_ns;
+    ticks = ticks_now() - scale->first_ticks;
+    if (ns < 1000000)
+        return;
+    /* A counter that stands still, or was set back, would make waiters spin for ever. */
+    scale->per_us = ticks >> 62 ? 1 : (uint64_t)(ticks * 1000.0 / (double)ns) + 1;
+    scale->known = 1;
+}
+
+#endif
