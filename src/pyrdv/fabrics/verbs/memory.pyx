@@ -11,6 +11,13 @@ M2  Deregistering is a system call that frees memory, which a step may not do
 M3  A local sink is registered for remote writes too: on iWARP the data of a
     READ arrives as one (V4).  A source asks for no right to write, so that
     read-only memory can be sent.
+M4  One buffer sent to many peers, or many times at once, is registered once: an
+    operation whose memory and rights are exactly those of the region registered
+    last shares that while it is in use.  This needs no knowledge of who owns the
+    memory: every user keeps it alive until he gives the region back, so as long
+    as there is one it is the same memory.  A region of no users is never taken up
+    again.  One that a peer may write into is not shared: the peer of the first
+    operation could write into the second.
 """
 from libc.errno cimport EINVAL, ENOMEM, errno
 from libc.stdint cimport uint32_t, uint64_t
@@ -60,11 +67,33 @@ cdef bint grow(verbs_t *f) noexcept nogil:
         return False
     for i in range(f.region_room, room):
         wider[i].mr = NULL
-        wider[i].live = 0
+        wider[i].users = 0
         wider[i].next = f.region_free
         f.region_free = i + 1
     f.regions = wider
     f.region_room = room
+    return True
+
+
+cdef void hand_out(verbs_t *f, uint32_t index, region *out) noexcept nogil:
+    cdef memory_t *entry = &f.regions[index]
+    entry.users += 1
+    out.key = <uint64_t> entry.mr.rkey << 32 | index
+    out.address = entry.mr.addr
+    out.length = entry.mr.length
+
+
+cdef bint share(verbs_t *f, void *address, uint64_t length, int flags, region *out) noexcept nogil:
+    """Hand out the region registered last, if it is just this memory and in use (M4)."""
+    cdef memory_t *last
+    if f.region_room == 0 or flags & IBV_ACCESS_REMOTE_WRITE:
+        return False
+    last = &f.regions[f.region_last]
+    if (last.users == 0 or last.rights != flags or last.mr.addr != address
+            or last.mr.length != length):
+        return False
+    hand_out(f, f.region_last, out)
+    f.counters.shared_regions += 1
     return True
 
 
@@ -74,13 +103,16 @@ cdef int verbs_register(fabric_t *self, void *address, uint64_t length, int acce
     cdef ibv_mr *mr
     cdef memory_t *entry
     cdef uint32_t index
+    cdef int flags = rights(access, f.iwarp)
     memory_flush(f)
     if f.pd == NULL or length == 0 or address == NULL:
         return FABRIC_INVALID
+    if share(f, address, length, flags, out):
+        return FABRIC_OK
     if f.region_free == 0 and not grow(f):
         self.error = ENOMEM
         return FABRIC_FAILED
-    mr = f.lib.ibv_reg_mr(f.pd, address, length, rights(access, f.iwarp))
+    mr = f.lib.ibv_reg_mr(f.pd, address, length, flags)
     if mr == NULL:
         self.error = errno
         # A bad address is the caller's fault, everything else the system's.
@@ -90,21 +122,21 @@ cdef int verbs_register(fabric_t *self, void *address, uint64_t length, int acce
     entry = &f.regions[index]
     f.region_free = entry.next
     entry.mr = mr
-    entry.live = 1
-    out.key = <uint64_t> mr.rkey << 32 | index
-    out.address = address
-    out.length = length
+    entry.rights = flags
+    f.region_last = index
+    hand_out(f, index, out)
     return FABRIC_OK
 
 
 cdef void verbs_deregister(fabric_t *self, region *which) noexcept nogil:
     cdef verbs_t *f = <verbs_t *> self
     cdef uint32_t index = <uint32_t> which.key
-    if index >= f.region_room or not f.regions[index].live:
+    if index >= f.region_room or f.regions[index].users == 0:
         return
-    f.regions[index].live = 0
-    f.regions[index].next = f.region_dead
-    f.region_dead = index + 1
+    f.regions[index].users -= 1
+    if f.regions[index].users == 0:
+        f.regions[index].next = f.region_dead
+        f.region_dead = index + 1
     which.key = 0
     which.length = 0
 
@@ -130,7 +162,7 @@ cdef void memory_close(verbs_t *f) noexcept nogil:
     cdef uint32_t i
     memory_flush(f)
     for i in range(f.region_room):
-        if f.regions[i].live:
+        if f.regions[i].users:
             f.lib.ibv_dereg_mr(f.regions[i].mr)
             f.counters.deregistrations += 1
     free(f.regions)
@@ -144,7 +176,7 @@ cdef bint memory_lkey(const verbs_t *f, uint64_t key, const void *address, uint6
     cdef uint32_t index = <uint32_t> key
     cdef const ibv_mr *mr
     cdef uint64_t offset
-    if index >= f.region_room or not f.regions[index].live:
+    if index >= f.region_room or f.regions[index].users == 0:
         return False
     mr = f.regions[index].mr
     offset = <uint64_t> address - <uint64_t> mr.addr

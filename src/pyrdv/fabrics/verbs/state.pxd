@@ -269,7 +269,8 @@ cdef struct peer_t:
 cdef struct memory_t:           # one registered region
     ibv_mr *mr
     uint32_t next               # free list, or list of the dead
-    uint8_t live
+    uint32_t users              # of a live region (M4); 0: it is not live
+    int rights                  # flags of ibv_access_flags
 
 cdef struct counters_t:
     uint64_t packets
@@ -285,6 +286,7 @@ cdef struct counters_t:
     uint64_t torn               # ring slots seen before they were whole
     uint64_t registrations
     uint64_t deregistrations
+    uint64_t shared_regions     # registrations that found their memory registered (M4)
     uint64_t refused            # strangers, wrong versions, second links
     uint64_t links
 
@@ -330,6 +332,7 @@ cdef struct verbs_t:
     uint32_t region_room
     uint32_t region_free        # index + 1; 0: none
     uint32_t region_dead        # index + 1: to be deregistered by the next call
+    uint32_t region_last        # index of the one that was registered last (M4)
     uint64_t backoff            # ns; timer while a ring is being revoked
     ibv_send_wr wr[96]
     ibv_sge sge[96]
