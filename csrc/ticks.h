@@ -52,8 +52,9 @@ static inline void ticks_learn(ticks_scale *scale) {
     ticks = ticks_now() - scale->first_ticks;
     if (ns < 1000000)
         return;
-    /* A counter that stands still, or was set back, would make waiters spin for ever. */
-    scale->per_us = ticks >> 62 ? 1 : (uint64_t)(ticks * 1000.0 / (double)ns) + 1;
+    /* Had it been read on another processor whose counter is behind, keep the guess. */
+    if (ticks >> 62 == 0)
+        scale->per_us = (uint64_t)((double)ticks * 1000.0 / (double)ns) + 1;
     scale->known = 1;
 }
 

@@ -31,7 +31,7 @@ def test_one_buffer_in_use_twice_is_registered_once(fabrics):
     second.deregister()
     third.deregister()
     again = probe.register(buffer, REMOTE_READ)
-    assert registered(probe) == (2, 1, 2)
+    assert registered(probe) == (2, 0, 2)
     again.deregister()
     probe.maintain()
     assert registered(probe) == (2, 2, 2)
@@ -53,9 +53,32 @@ def test_what_differs_is_registered_apart(fabrics):
     assert registered(probe) == (6, 6, 0)
 
 
+def test_what_is_given_back_leaves_the_device_later(fabrics):
+    """M2: not with the next registration, but before it is much."""
+    probe = fabrics(2)[0]
+    for number in range(16):
+        assert registered(probe) == (number, 0, 0)
+        probe.register(bytearray(4096), REMOTE_READ).deregister()
+    probe.register(bytearray(4096), REMOTE_READ).deregister()
+    assert registered(probe) == (17, 16, 0)
+    probe.maintain()
+    assert registered(probe) == (17, 17, 0)
+    probe.register(bytearray(16 << 20), REMOTE_READ).deregister()
+    probe.register(bytearray(4096), REMOTE_READ).deregister()
+    assert registered(probe) == (19, 18, 0)
+
+
+def test_what_a_peer_may_write_into_leaves_the_device_at_once(fabrics):
+    """M2: with the next registration, however little it is."""
+    probe = fabrics(2)[0]
+    for number in range(3):
+        probe.register(bytearray(4096), REMOTE_WRITE).deregister()
+        assert registered(probe) == (number + 1, number, 0)
+
+
 def test_a_long_send_gives_its_slot_back_by_itself_on_siw(fabrics, rdma_device):
     """V6a: there it is signaled; elsewhere it waits for the next one that is."""
-    probes = fabrics(2)
+    probes = fabrics(2, peer_timeout=600.0)     # the probe of a silent peer is signaled, too
     connect(probes)
 
     def used():

@@ -48,6 +48,21 @@ def test_little_locked_memory(jobs):
         one_error(outcome, "MEMLOCK", "4194304", "ulimit -l")
 
 
+def test_memory_that_was_given_back_is_no_limit(jobs):
+    """M2: 12 MiB, one after the other, where 4 MiB are allowed."""
+    outcome = jobs.run("""
+import os
+from pyrdv.fabrics.probe import Probe
+from pyrdv.fabrics.verbs.fabric import VerbsFabric
+device, _, port = os.environ["PYRDV_RDMA_DEVICE"].partition(":")
+probe = Probe(VerbsFabric(0, 2, b"limits", device=device, port=int(port or 0)))
+for _ in range(12):
+    probe.register(bytearray(1 << 20), 2).deregister()
+print("registered", probe.fabric.counters["registrations"])
+""", 2, first=f"ulimit -l 4096; {USER}")
+    assert outcome.ok().lines == ["registered 12"] * 2
+
+
 def test_an_ordinary_user(jobs):
     """Without privileges, and with enough locked memory, everything works."""
     outcome = jobs.run(EXCHANGE, 2, first=USER, args=["8000000"])

@@ -6,8 +6,11 @@ M1  A key is the device's remote key in its upper half and an index into
     second, so that a work request with a wrong local address is refused (R8
     turned inwards) instead of breaking the connection.
 M2  Deregistering is a system call that frees memory, which a step may not do
-    (R1).  A step puts the region on a list; the next call empties it.  Until
-    then the pages stay pinned and the peer could still read them.
+    (R1).  A step puts the region on a list.  `maintain` empties it, and so does the
+    next registration if it finds much on it, anything that the peer could still
+    write into, or no memory.  Little is left there: an answer does not wait for
+    what the question has used.  Until then the pages stay pinned and the peer
+    could still read them.
 M3  A local sink is registered for remote writes too: on iWARP the data of a
     READ arrives as one (V4).  A source asks for no right to write, so that
     read-only memory can be sent.
@@ -29,6 +32,11 @@ from pyrdv.fabrics.contract cimport (
 from pyrdv.fabrics.verbs.libibverbs cimport (
     IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE, ibv_mr)
 from pyrdv.fabrics.verbs.state cimport memory_t, verbs_t
+
+
+cdef enum:
+    DEAD_BYTES = 1 << 24        # on the list that are much (M2)
+    DEAD_EACH = 1 << 20         # what a region counts at least
 
 
 cdef int rights(int access, bint iwarp) noexcept nogil:
@@ -104,7 +112,8 @@ cdef int verbs_register(fabric_t *self, void *address, uint64_t length, int acce
     cdef memory_t *entry
     cdef uint32_t index
     cdef int flags = rights(access, f.iwarp)
-    memory_flush(f)
+    if f.dead_bytes >= DEAD_BYTES:
+        memory_flush(f)
     if f.pd == NULL or length == 0 or address == NULL:
         return FABRIC_INVALID
     if share(f, address, length, flags, out):
@@ -113,6 +122,8 @@ cdef int verbs_register(fabric_t *self, void *address, uint64_t length, int acce
         self.error = ENOMEM
         return FABRIC_FAILED
     mr = f.lib.ibv_reg_mr(f.pd, address, length, flags)
+    if mr == NULL and memory_flush(f):
+        mr = f.lib.ibv_reg_mr(f.pd, address, length, flags)
     if mr == NULL:
         self.error = errno
         # A bad address is the caller's fault, everything else the system's.
@@ -128,6 +139,12 @@ cdef int verbs_register(fabric_t *self, void *address, uint64_t length, int acce
     return FABRIC_OK
 
 
+cdef inline uint64_t dead_weight(const memory_t *entry) noexcept nogil:
+    if entry.rights & IBV_ACCESS_REMOTE_WRITE:
+        return DEAD_BYTES
+    return entry.mr.length if entry.mr.length > DEAD_EACH else DEAD_EACH
+
+
 cdef void verbs_deregister(fabric_t *self, region *which) noexcept nogil:
     cdef verbs_t *f = <verbs_t *> self
     cdef uint32_t index = <uint32_t> which.key
@@ -137,6 +154,7 @@ cdef void verbs_deregister(fabric_t *self, region *which) noexcept nogil:
     if f.regions[index].users == 0:
         f.regions[index].next = f.region_dead
         f.region_dead = index + 1
+        f.dead_bytes += dead_weight(&f.regions[index])
     which.key = 0
     which.length = 0
 
@@ -155,6 +173,7 @@ cdef int memory_flush(verbs_t *f) noexcept nogil:
         entry.next = f.region_free
         f.region_free = index + 1
         count += 1
+    f.dead_bytes = 0
     return count
 
 

@@ -331,7 +331,8 @@ cdef struct verbs_t:
     memory_t *regions
     uint32_t region_room
     uint32_t region_free        # index + 1; 0: none
-    uint32_t region_dead        # index + 1: to be deregistered by the next call
+    uint32_t region_dead        # index + 1: to be deregistered by a call (M2)
+    uint64_t dead_bytes         # how much waits for that
     uint32_t region_last        # index of the one that was registered last (M4)
     uint64_t backoff            # ns; timer while a ring is being revoked
     ibv_send_wr wr[96]
