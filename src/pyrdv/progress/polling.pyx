@@ -51,14 +51,13 @@ cdef void patience_reset(patience_t *p) noexcept nogil:
 cdef bint sleep(engine_t *e, patience_t *p, uint64_t spin) noexcept nogil:
     cdef pollfd wanted
     cdef bint slept = engine_sleep_prepare(e, p.epoch)
-    cdef bint woken = True
     if slept:
         wanted.fd = e.wait_fd
         wanted.events = POLLIN
-        woken = poll(&wanted, 1, SLICE_MS) > 0
+        poll(&wanted, 1, SLICE_MS)
         engine_sleep_finish(e)
-    if woken:
-        # Yield before sleeping again: more may follow.
+    if not slept or engine_turn(e):
+        # Yield before sleeping again: more may follow.  Not after a fabric's timer.
         p.since = ticks_now() - spin
     return slept
 
