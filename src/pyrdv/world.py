@@ -28,6 +28,8 @@ from pyrdv.progress.polling import wait_until
 SPIN_NS = 30_000
 #: The same where some peer is reached over a network, whose answer takes longer.
 SPIN_NETWORK_NS = 300_000
+#: Knobs of kind ``choice`` that must be the same on all ranks.
+SHARED_CHOICES = ("fabric", "connect", "speculation")
 
 
 class Ways:
@@ -93,8 +95,10 @@ class Ways:
     def _meet(self):
         """Exchange cards; check what must be one value for the whole job."""
         config = self.config
-        modes, moments = config_module.choices("fabric"), config_module.choices("connect")
-        chosen = modes.index(config.fabric) + len(modes) * moments.index(config.connect)
+        chosen = 0
+        for name in SHARED_CHOICES:
+            words = config_module.choices(name)
+            chosen = chosen * len(words) + words.index(getattr(config, name))
         own = places.Card(config.unexpected_max, chosen, places.own_place(), self.launch.host,
                           self._shm.address if self._shm is not None else b"",
                           places.own_processors())
@@ -105,8 +109,12 @@ class Ways:
         for rank, card in enumerate(self._cards):
             # Each end counts the other's eager credits, so both must reckon with one number.
             self._same("PYRDV_UNEXPECTED_MAX", config.unexpected_max, card.allowance, rank)
-            self._same("PYRDV_FABRIC", config.fabric, modes[card.choices % len(modes)], rank)
-            self._same("PYRDV_CONNECT", config.connect, moments[card.choices // len(modes)], rank)
+            chosen = card.choices
+            for name in reversed(SHARED_CHOICES):
+                words = config_module.choices(name)
+                chosen, choice = divmod(chosen, len(words))
+                self._same(config_module.PREFIX + name.upper(), getattr(config, name),
+                           words[choice], rank)
 
     def _same(self, variable, own, other, rank):
         if own != other:
@@ -241,7 +249,7 @@ class World:
             self.engine = Engine(
                 self.launch.rank, self.launch.size, ways.fabrics, eager_max=self.config.eager_max,
                 unexpected_max=self.config.unexpected_max, spin_ns=self._spin(ways),
-                routes=ways.routes)
+                routes=ways.routes, speculation=self.config.speculation)
             if self.client.fileno() >= 0:
                 self.engine.watch(self.client.fileno(), self._notice)
             if self.config.connect == "start":

@@ -18,6 +18,7 @@ class Engine:
         unexpected_max: int = 67108864,
         spin_ns: int = 20000,
         routes: Mapping[int, int] | None = None,
+        speculation: str = "indexed",
     ) -> Engine: ...
     @property
     def rank(self) -> int: ...
