@@ -138,7 +138,10 @@ class Run:
             self.network.deliver(moves[0])
 
     def turn(self, rank):
-        self.acted(rank, bool(self.probes[rank].turn()))
+        # A turn that only noted which pool ran dry is not the last one.
+        before = self.probes[rank].fingerprint()
+        happened = self.probes[rank].turn()
+        self.acted(rank, bool(happened) or self.probes[rank].fingerprint() != before)
 
     def acted(self, rank, something=True):
         """Rank `rank` did something, or found nothing to do."""

@@ -113,6 +113,7 @@ cdef uint64_t engine_fingerprint(engine_t *e) noexcept nogil:
     cdef uint64_t h = <uint64_t> 0xCBF29CE484222325u
     cdef uint32_t i
     mix(&h, <uint64_t> e.call_needed << 32 | e.moving)
+    mix(&h, e.starved)
     mix_ops(&h, e)
     mix_unexpected(&h, e)
     for i in range(e.size):
