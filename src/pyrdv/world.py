@@ -249,7 +249,8 @@ class World:
             self.engine = Engine(
                 self.launch.rank, self.launch.size, ways.fabrics, eager_max=self.config.eager_max,
                 unexpected_max=self.config.unexpected_max, spin_ns=self._spin(ways),
-                routes=ways.routes, speculation=self.config.speculation)
+                routes=ways.routes, speculation=self.config.speculation,
+                adapt=self.config.speculation_threshold)
             if self.client.fileno() >= 0:
                 self.engine.watch(self.client.fileno(), self._notice)
             if self.config.connect == "start":

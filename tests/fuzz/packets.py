@@ -25,7 +25,7 @@ from tests.conformance.worlds import KINDS, pattern
 
 EAGER, RTS, DONE, CREDIT, FINISH, RTR, START, FIN, REVOKE, REVOKED = range(1, 11)
 ANNOUNCEMENTS = (EAGER, RTS, START)
-SYNC, REFUSED = 1, 2
+SYNC, REFUSED, ADVICE = 1, 2, 12
 HEADER = struct.Struct("=BBHIiIQQII")
 MEMORY = struct.Struct("=QQ")
 OFFER = struct.Struct("=QQII")     # address, key, ahead, reserved
@@ -183,9 +183,9 @@ class Rig:
         (kind, flags, reserved, context, tag, sequence, length, cookie, credit,
          reserved2) = HEADER.unpack(packet[:40])
         tail = len(packet) - 40
-        wanted = {EAGER: (length, SYNC), RTS: (16, 0), DONE: (0, REFUSED), CREDIT: (0, 0),
-                  FINISH: (0, 0), RTR: (24, 0), START: (0, 0), FIN: (0, REFUSED), REVOKE: (0, 0),
-                  REVOKED: (0, 0)}.get(kind)
+        wanted = {EAGER: (length, SYNC | ADVICE), RTS: (16, ADVICE), DONE: (0, REFUSED),
+                  CREDIT: (0, 0), FINISH: (0, 0), RTR: (24, 0), START: (0, ADVICE),
+                  FIN: (0, REFUSED), REVOKE: (0, 0), REVOKED: (0, 0)}.get(kind)
         if wanted is None or reserved or reserved2 or tail != wanted[0] or flags & ~wanted[1]:
             return False
         if kind in ANNOUNCEMENTS:

@@ -1,7 +1,7 @@
 """Data moves while one side computes, whoever it is (docs/protocols.md, rendezvous by write).
 
-The computing side waits for a pipe that the other one writes when its operation is complete: without
-the protocol these programs would wait for ever.
+The computing side waits for a pipe that the other one writes when its operation is complete:
+without the protocol these programs would wait for ever.
 """
 
 from pathlib import Path

@@ -19,6 +19,7 @@ class Engine:
         spin_ns: int = 20000,
         routes: Mapping[int, int] | None = None,
         speculation: str = "indexed",
+        adapt: int = 80,
     ) -> Engine: ...
     @property
     def rank(self) -> int: ...

@@ -122,6 +122,8 @@ cdef class Engine:
     speculation : str
         ``indexed``: large receives offer their buffers; ``off``: they wait for the sender.
         The same on all ranks.
+    adapt : int
+        Per cent of an envelope's offers below which they are stopped; 0 never stops them.
 
     Raises
     ------
@@ -132,7 +134,7 @@ cdef class Engine:
 
     def __cinit__(self, int rank, int size, fabrics, uint64_t eager_max=0,
                   uint64_t unexpected_max=64 << 20, uint64_t spin_ns=20000,
-                  routes=None, speculation="indexed"):
+                  routes=None, speculation="indexed", uint32_t adapt=80):
         cdef engine_t *e
         if not 0 <= rank < size:
             raise ValueError(f"rank {rank} is not in 0..{size - 1}")
@@ -148,6 +150,7 @@ cdef class Engine:
         e.peers_left = size - 1
         e.eager_max = eager_max
         set_policy(e, speculation)
+        e.adapt = adapt
         e.spin_ns = spin_ns
         e.peers = <peer_t *> PyMem_Calloc(size, sizeof(peer_t))
         if e.peers == NULL or index_init(&e.posted) or index_init(&e.unexpected) \

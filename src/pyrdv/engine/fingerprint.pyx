@@ -8,8 +8,8 @@ an explorer takes different states for one and leaves out what follows from the 
 from libc.stdint cimport uint32_t, uint64_t
 
 from pyrdv.engine.state cimport (
-    ANY_PEER, ANY_TAG_, OP_COMPLETE, OP_FREE, OP_POSTED, OPS_PER_SLAB, SENT_LOG, engine_t,
-    message_t, node_t, offer_t, op_t, peer_t)
+    ANY_PEER, ANY_TAG_, HABITS, OP_COMPLETE, OP_FREE, OP_POSTED, OPS_PER_SLAB, SENT_LOG, engine_t,
+    habit_t, message_t, node_t, offer_t, op_t, peer_t)
 
 
 cdef inline void mix(uint64_t *h, uint64_t value) noexcept nogil:
@@ -109,12 +109,22 @@ cdef void mix_peer(uint64_t *h, peer_t *p) noexcept nogil:
             mix(h, <uint64_t> p.sent[i].context << 32 | <uint32_t> p.sent[i].tag)
 
 
+cdef inline void mix_habit(uint64_t *h, const habit_t *habit) noexcept nogil:
+    if habit.known:
+        mix(h, <uint64_t> habit.context << 32 | <uint32_t> habit.tag)
+        mix(h, <uint64_t> habit.peer << 32 | habit.judged << 16 | habit.used)
+        mix(h, <uint64_t> habit.stopping << 24 | <uint64_t> habit.advice << 16
+            | <uint64_t> habit.stopped << 8 | habit.skipped)
+
+
 cdef uint64_t engine_fingerprint(engine_t *e) noexcept nogil:
     cdef uint64_t h = <uint64_t> 0xCBF29CE484222325u
     cdef uint32_t i
     mix(&h, <uint64_t> e.call_needed << 32 | e.moving)
     mix(&h, e.starved)
     mix_ops(&h, e)
+    for i in range(HABITS):
+        mix_habit(&h, &e.habits[i])
     mix_unexpected(&h, e)
     for i in range(e.size):
         mix_peer(&h, &e.peers[i])

@@ -22,10 +22,11 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from pyrdv.engine.op cimport memory_new
+from pyrdv.engine.speculation.adaptation cimport advice_told
 from pyrdv.engine.state cimport (
     MESSAGE_UNITS, OP_PEER_LOST, OP_QUEUED, OP_READY, PEER_CLOSED, PEER_LOST, PEER_NEW,
     PEER_UP, SENT_LOG, UNIT, engine_t, op_t, peer_t, sent_t)
-from pyrdv.engine.wire cimport PACKET_CREDIT, WIRE_HEADER, header_t
+from pyrdv.engine.wire cimport PACKET_ADVICE, PACKET_CREDIT, WIRE_HEADER, header_t
 from pyrdv.fabrics.contract cimport (
     FABRIC_AGAIN, FABRIC_OK, WR_SEND, work_request)
 
@@ -74,6 +75,8 @@ cdef void announcement_posted(engine_t *e, peer_t *p, const header_t *h,
                               bint used) noexcept nogil:
     if e.policy != NULL:
         e.policy.announced(e, p, h.context, h.tag, used)
+    if h.flags & PACKET_ADVICE:
+        advice_told(e, p, h)
     p.send_sequence += 1
     credits_told(p, h)
 

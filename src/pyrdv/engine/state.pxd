@@ -25,6 +25,7 @@ cdef enum:
     OFFERS_LOW = 32             # free offers below which a call refills the pool
     OFFERS_MAX = 32             # offers kept per peer
     SENT_LOG = 64               # announcements to one peer whose envelopes are remembered
+    HABITS = 256                # envelopes whose use of RTRs is remembered
 
 # Results of operations; errors.from_status turns them into exceptions.
 cdef enum op_error:
@@ -154,6 +155,18 @@ cdef struct sent_t:             # the envelope of an announcement
     uint32_t context
     int32_t tag
 
+cdef struct habit_t:            # how RTRs of one envelope fare, on both sides
+    uint32_t context
+    uint32_t peer
+    int32_t tag
+    uint32_t judged             # sender: RTRs used or dropped in this window
+    uint32_t used               # sender: of them used; while stopping: in a row
+    uint8_t known               # 0: an empty record
+    uint8_t stopping            # sender: it said STOP last
+    uint8_t advice              # sender: PACKET_STOP or PACKET_RESUME, to be told
+    uint8_t stopped             # receiver: it heard STOP last
+    uint8_t skipped             # receiver: RTRs kept back since the last trial
+
 cdef struct peer_t:
     fabric_t *fabric
     uint8_t state
@@ -201,6 +214,9 @@ cdef struct counters_t:
     uint64_t rtrs_refused       # dropped: no room for them, or too old to tell
     uint64_t rtrs_revoked       # dropped: a cancel took them back
     uint64_t revokes_sent
+    uint64_t rtrs_withheld      # not sent, because the sender had said STOP
+    uint64_t stops_sent
+    uint64_t resumes_sent
     uint64_t credits_sent
     uint64_t packets_refused
     uint64_t protocol_errors
@@ -244,6 +260,9 @@ cdef struct engine_t:
     uint32_t regions_in_use
     uint32_t moving             # READs and WRITEs under way
     const policy_t *policy      # of speculative rendezvous; NULL: off
+    uint32_t adapt              # per cent of RTRs used below which they are stopped; 0: never
+    uint32_t advices            # habits with something to tell
+    habit_t habits[HABITS]
     offer_t *offer_free
     uint32_t offer_free_count
     message_t *message_free

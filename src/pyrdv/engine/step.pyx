@@ -28,14 +28,15 @@ from pyrdv.engine.protocols.rendezvous_put cimport (
     fin_arrived, offer_for, put_ended, put_serve, revoke_act, revoke_arrived, revoke_serve,
     revoked_arrived, rtr_arrived, start_arrived, start_post)
 from pyrdv.engine.protocols.select cimport PROTOCOL_EAGER, choose
+from pyrdv.engine.speculation.adaptation cimport advice_heard
 from pyrdv.engine.state cimport (
     MESSAGES_LOW, OFFERS_LOW, OP_DONE_ONLY, OP_NOT_REGISTERED, OP_PEER_LOST, OP_REGISTERED,
     OP_SEND, OP_SYNC, OP_WAITING, PEER_CLOSED, PEER_LOST, PEER_NEW, PEER_UP, POLL_BATCH,
     REVOKE_ANSWERED, SERVE_LIMIT, engine_t, offer_t, op_t, peer_t)
 from pyrdv.engine.wire cimport (
-    PACKET_CREDIT, PACKET_DONE, PACKET_EAGER, PACKET_FIN, PACKET_FINISH, PACKET_REFUSED,
-    PACKET_REVOKE, PACKET_REVOKED, PACKET_RTR, PACKET_RTS, PACKET_START, PACKET_SYNC,
-    WIRE_HEADER, WIRE_RTR, WIRE_RTS, header_t, rtr_t, rts_t)
+    PACKET_ADVICE, PACKET_CREDIT, PACKET_DONE, PACKET_EAGER, PACKET_FIN, PACKET_FINISH,
+    PACKET_REFUSED, PACKET_REVOKE, PACKET_REVOKED, PACKET_RTR, PACKET_RTS, PACKET_START,
+    PACKET_SYNC, WIRE_HEADER, WIRE_RTR, WIRE_RTS, header_t, rtr_t, rts_t)
 from pyrdv.fabrics.contract cimport (
     ACCESS_LOCAL, ACCESS_REMOTE_READ, EVENT_CLOSED, EVENT_LOST, EVENT_PACKET, EVENT_READ,
     EVENT_WRITE, FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, completion, fabric_t)
@@ -96,9 +97,12 @@ cdef bint well_formed(const header_t *h, uint32_t length) noexcept nogil:
     if h.reserved or h.reserved2:
         return False
     if h.kind == PACKET_EAGER:
-        return length - WIRE_HEADER == h.length and not h.flags & ~PACKET_SYNC
+        return (length - WIRE_HEADER == h.length
+                and not h.flags & ~(PACKET_SYNC | PACKET_ADVICE))
     if h.kind == PACKET_RTS:
-        return length == WIRE_RTS and not h.flags
+        return length == WIRE_RTS and not h.flags & ~PACKET_ADVICE
+    if h.kind == PACKET_START:
+        return length == WIRE_HEADER and not h.flags & ~PACKET_ADVICE
     if h.kind == PACKET_RTR:
         return length == WIRE_RTR and not h.flags
     if h.kind == PACKET_DONE or h.kind == PACKET_FIN:
@@ -111,6 +115,13 @@ cdef bint announced(peer_t *p, const header_t *h) noexcept nogil:
     if p.finished and p.state != PEER_CLOSED and p.state != PEER_LOST:
         return False
     return h.tag >= 0 and h.sequence == p.recv_sequence
+
+
+cdef inline void handled(engine_t *e, peer_t *p, const header_t *h) noexcept nogil:
+    # An announcement was taken.
+    p.recv_sequence += 1
+    if h.flags & PACKET_ADVICE:
+        advice_heard(e, p, h)
 
 
 cdef bint never_refused(engine_t *e, peer_t *p, const header_t *h,
@@ -127,7 +138,7 @@ cdef bint never_refused(engine_t *e, peer_t *p, const header_t *h,
     if h.kind == PACKET_START:
         if not announced(p, h) or not start_arrived(e, p, h):
             return False
-        p.recv_sequence += 1
+        handled(e, p, h)
         return True
     if h.kind == PACKET_FIN:
         return fin_arrived(e, p, h)
@@ -158,7 +169,7 @@ cdef bint packet(engine_t *e, peer_t *p, const void *data, uint32_t length) noex
         if announced(p, h) and eager_affordable(e, p, h.length):
             if not eager_arrived(e, p, h, <const char *> data + WIRE_HEADER):
                 return False
-            p.recv_sequence += 1
+            handled(e, p, h)
             legal = True
     elif h.kind == PACKET_DONE:
         legal = done_arrived(e, p, h)
@@ -168,7 +179,7 @@ cdef bint packet(engine_t *e, peer_t *p, const void *data, uint32_t length) noex
                    WIRE_RTS - WIRE_HEADER)
             if not rts_arrived(e, p, &r):
                 return False
-            p.recv_sequence += 1
+            handled(e, p, h)
             legal = True
     else:
         legal = never_refused(e, p, h, data)

@@ -28,6 +28,9 @@ cdef enum packet_kind:      # section 2; retired numbers are never used again
 cdef enum packet_flag:      # section 2.1
     PACKET_SYNC = 1         # EAGER: answer with DONE when matched
     PACKET_REFUSED = 2      # DONE, FIN: the data could not be read, or written
+    PACKET_STOP = 4         # announcements: send no RTRs of this envelope
+    PACKET_RESUME = 8       # announcements: send them again
+    PACKET_ADVICE = 12      # either of the two
 
 cdef struct header_t:       # section 3: every packet begins with it
     uint8_t kind

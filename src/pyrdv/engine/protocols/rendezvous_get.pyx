@@ -20,6 +20,7 @@ from pyrdv.engine.op cimport (
     op_matched, op_register)
 from pyrdv.engine.peer cimport announcement_posted, header_fill, ready_append
 from pyrdv.engine.protocols.done cimport done_fill, done_start
+from pyrdv.engine.speculation.adaptation cimport advice
 from pyrdv.engine.state cimport (
     MESSAGE_RTS, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST, OP_READING, OP_RECV, OP_REFUSED,
     OP_REGISTERED, OP_WAITING, PEER_NEW, PEER_UP, engine_t, message_t, op_t, peer_t)
@@ -34,6 +35,7 @@ cdef int rts_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     cdef work_request wr
     cdef int status
     header_fill(p, &rts.header, PACKET_RTS, op.context, op.tag, op.length, op_cookie(op))
+    rts.header.flags = advice(e, p, op.context, op.tag)
     rts.address = <uint64_t> op.buffer
     rts.key = op.local.key
     memset(&wr, 0, sizeof(wr))

@@ -37,6 +37,7 @@ from pyrdv.engine.op cimport (
 from pyrdv.engine.peer cimport (
     announcement_posted, credits_told, header_fill, peer_activate, peer_connect, ready_append)
 from pyrdv.engine.protocols.select cimport eager_limit
+from pyrdv.engine.speculation.adaptation cimport advice, withheld
 from pyrdv.engine.speculation.offers cimport offers_clear
 from pyrdv.engine.state cimport (
     ANY_PEER, ANY_TAG_, OP_CANCELLED, OP_CANCELLING, OP_INVALID, OP_LANDING, OP_OFFERED,
@@ -75,7 +76,7 @@ cdef void rtr_offer(engine_t *e, op_t *op) noexcept nogil:
         return
     p = &e.peers[op.peer]
     if not predicted(e, p, op.length) or p.revoking or p.finish_told \
-            or not e.policy.may_offer(e, op, &ahead):
+            or not e.policy.may_offer(e, op, &ahead) or withheld(e, op):
         return
     if p.state == PEER_NEW:
         peer_connect(e, p)
@@ -189,6 +190,7 @@ cdef int start_post(engine_t *e, peer_t *p, op_t *op, const offer_t *offer) noex
     op.remote_key = offer.key
     op.moved = 0
     header_fill(p, &h, PACKET_START, op.context, op.tag, op.length, op.cookie)
+    h.flags = advice(e, p, op.context, op.tag)
     status = put_post(e, p, op, &h)
     if status == FABRIC_OK:
         announcement_posted(e, p, &h, True)

@@ -24,6 +24,7 @@ X5  Dropping an RTR is always safe: its message is then announced by RTS.  So th
 from libc.stdint cimport int32_t, uint32_t
 
 from pyrdv.engine.matching cimport posted_ahead
+from pyrdv.engine.speculation.adaptation cimport rtr_judged
 from pyrdv.engine.speculation.offers cimport offer_keep
 from pyrdv.engine.state cimport SENT_LOG, engine_t, offer_t, op_t, peer_t, policy_t, sent_t
 from pyrdv.engine.wire cimport rtr_t
@@ -48,6 +49,7 @@ cdef void indexed_arrived(engine_t *e, peer_t *p, const rtr_t *rtr) noexcept nog
     cdef const sent_t *sent
     if unseen > SENT_LOG or unseen and p.sent == NULL:
         e.counters.rtrs_refused += 1
+        rtr_judged(e, p, rtr.header.context, rtr.header.tag, False)
         return
     for i in range(unseen):
         sent = &p.sent[(rtr.header.sequence + i) % SENT_LOG]
@@ -55,6 +57,7 @@ cdef void indexed_arrived(engine_t *e, peer_t *p, const rtr_t *rtr) noexcept nog
             later += 1
     if later > rtr.ahead:
         e.counters.rtrs_stale += 1
+        rtr_judged(e, p, rtr.header.context, rtr.header.tag, False)
     elif not offer_keep(e, p, rtr, rtr.ahead - later):
         e.counters.rtrs_refused += 1
 
@@ -88,6 +91,7 @@ cdef void indexed_announced(engine_t *e, peer_t *p, uint32_t context, int32_t ta
             e.offer_free = at
             e.offer_free_count += 1
             p.offer_count -= 1
+            rtr_judged(e, p, context, tag, used)
             if not used:
                 e.counters.rtrs_unused += 1
         at = link[0]
