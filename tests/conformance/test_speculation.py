@@ -3,6 +3,8 @@
 In each test the receive is posted, and what it offers has arrived, before the send.
 """
 
+import mmap
+
 import numpy as np
 import pytest
 
@@ -212,3 +214,14 @@ def test_both_at_once(w):
         w.run(*requests)
         for room in rooms:
             check(room, LARGE, seed)
+
+
+def test_read_only_memory(w, tmp_path):
+    """The source of a WRITE asks for no right to write."""
+    path = tmp_path / "data"
+    path.write_bytes(pattern(LARGE).tobytes())
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        room, request = receive(w, LARGE)
+        w.run(w.comms[0].Isend(data, dest=1, tag=3), request)
+    check(room, LARGE)
+    expect(w, 1, rtrs_used=1)

@@ -19,7 +19,7 @@ from pyrdv.engine.state cimport (
     OP_NOT_REGISTERED, OP_PEER_LOST, OP_POSTED, OP_QUEUED, OP_RECV, OP_SEND, OP_SYNC, OP_WAITING,
     OP_WRITING, PEER_CLOSED, PEER_LOST, PEER_SELF, PEER_UP, engine_t, message_t, op_t, peer_t)
 from pyrdv.engine.step cimport announce, keep_moving, maintain, step, turn
-from pyrdv.fabrics.contract cimport ACCESS_LOCAL, ACCESS_REMOTE_READ, FABRIC_AGAIN, FABRIC_OK
+from pyrdv.fabrics.contract cimport ACCESS_REMOTE_READ, FABRIC_AGAIN, FABRIC_OK
 
 
 cdef enum:
@@ -58,8 +58,7 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
     op.state = OP_QUEUED
     if sync:
         op.flags |= OP_SYNC
-    if length > eager_limit(e, p) \
-            and op_register(e, op, peer, ACCESS_LOCAL | ACCESS_REMOTE_READ) != 0:
+    if length > eager_limit(e, p) and op_register(e, op, peer, ACCESS_REMOTE_READ) != 0:
         op_complete(e, op, OP_NOT_REGISTERED)
         op_release(e, op)
         return -OP_NOT_REGISTERED

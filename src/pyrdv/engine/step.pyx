@@ -38,8 +38,8 @@ from pyrdv.engine.wire cimport (
     PACKET_REFUSED, PACKET_REVOKE, PACKET_REVOKED, PACKET_RTR, PACKET_RTS, PACKET_START,
     PACKET_SYNC, WIRE_HEADER, WIRE_RTR, WIRE_RTS, header_t, rtr_t, rts_t)
 from pyrdv.fabrics.contract cimport (
-    ACCESS_LOCAL, ACCESS_REMOTE_READ, EVENT_CLOSED, EVENT_LOST, EVENT_PACKET, EVENT_READ,
-    EVENT_WRITE, FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, completion, fabric_t)
+    ACCESS_REMOTE_READ, EVENT_CLOSED, EVENT_LOST, EVENT_PACKET, EVENT_READ, EVENT_WRITE,
+    FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, completion, fabric_t)
 
 
 # Wire layouts are pinned (docs/wire.md); enforced where the packets are parsed.
@@ -76,7 +76,7 @@ cdef int announce(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
             if not e.in_call:
                 e.call_needed = 1
                 return FABRIC_AGAIN
-            if op_register(e, op, p.rank, ACCESS_LOCAL | ACCESS_REMOTE_READ) != 0:
+            if op_register(e, op, p.rank, ACCESS_REMOTE_READ) != 0:
                 op_complete(e, op, OP_NOT_REGISTERED)
                 return FABRIC_LOST
         offer = offer_for(e, p, op)
