@@ -1,6 +1,9 @@
 """One side is in no call of the library while the other one waits: who came last moves the data."""
 
 import os
+import signal
+import threading
+import time
 
 import numpy as np
 
@@ -74,6 +77,34 @@ def case_receive_completes_while_the_sender_computes(comm):
         comm.Barrier()
         request.Wait()
         assert (room == 5).all()
+        tell()
+    comm.Barrier()
+
+
+def case_a_second_interrupt_does_not_wait_for_a_peer_that_computes(comm):
+    """Withdrawing a receive that has offered its buffer takes an answer from the sender."""
+    if comm.rank == 0:
+        comm.Barrier()
+        told()
+    else:
+        os.mkfifo("fifo")
+        before = MPI.counters()
+
+        def press():
+            for name in ("rtrs_sent", "revokes_sent"):
+                while not grown(name, before):
+                    time.sleep(0.001)
+                os.kill(os.getpid(), signal.SIGINT)
+
+        comm.Barrier()
+        thread = threading.Thread(target=press)
+        thread.start()
+        try:
+            comm.Recv(np.zeros(MIB, np.uint8), 0, 9)
+            raise AssertionError("nothing was sent")
+        except KeyboardInterrupt:
+            pass
+        thread.join()
         tell()
     comm.Barrier()
 
