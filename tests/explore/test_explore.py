@@ -25,6 +25,7 @@ def test_bytes_that_move_at_any_time(name):
     assert explorer.ends
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", programs.LARGER)
 def test_three_of_something(name):
     explorer = Explorer(prompt=True)
@@ -54,6 +55,7 @@ def test_all_programs_of_two_and_two(part):
     assert explore_all(found, 72).used
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sends, receives", [(1, 1), (1, 2), (2, 1)])
 def test_all_cancels(sends, receives):
     """W1-W3: any receive is cancelled, at any time after it was posted."""
@@ -94,6 +96,7 @@ def cancel_what_was_posted(steps):
     return tuple(kept)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 3])
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck),
           **({"database": None} if LONGER else {"derandomize": True}))
