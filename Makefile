@@ -8,7 +8,7 @@ pip := $(py) -m pip --disable-pip-version-check --quiet
 stamps := $(VENV)/.stamps
 ARGS ?=
 
-.PHONY: help build test demo lint format docs fuzz sanitize bench-peers bench-rdma lab clean
+.PHONY: help build test demo lint format docs fuzz explore sanitize bench-peers bench-rdma lab clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -65,6 +65,9 @@ docs: build $(stamps)/extra-docs  ## build the documentation into docs/_build/ht
 
 fuzz: build $(stamps)/extra-test  ## feed broken packets and bootstrap bytes for a long time
 	$(py) tests/fuzz/long.py $(ARGS)
+
+explore: build $(stamps)/extra-test  ## run every order of events of many small programs (hours; ARGS='--seconds 60')
+	$(py) -m tests.explore.long $(ARGS)
 
 sanitize: build $(stamps)/extra-test  ## run the engine under ASan and UBSan
 	PYRDV_SANITIZE=address,undefined $(py) setup.py --quiet build \

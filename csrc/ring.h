@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #define SHM_MAGIC 0x314d485356445250ull /* "PRDVSHM1" */
-#define SHM_VERSION 1u
+#define SHM_VERSION 2u
 
 enum {
     SHM_SLOTS = 128,
@@ -31,6 +31,7 @@ enum {
     SHM_JOBS = 16,
     SHM_CELLS = 8,
     SHM_CELL = 8192,
+    SHM_TAIL = 56,
     SHM_CHUNK_MIN = 65536,  /* below, the fixed 2 us of a copy call show */
     SHM_CHUNK_MAX = 262144, /* 24 us touched, 125 us untouched: one step of work */
 };
@@ -57,7 +58,19 @@ struct shm_job {
     uint32_t to_producer; /* 1: READ, data go to the producer */
     uint32_t done;        /* chunks moved, by whomever */
     uint32_t helper_error;
-    uint64_t unused[2];
+    uint64_t tail; /* generation << 2 | state of the packet behind the transfer */
+    uint64_t unused;
+};
+
+/* A small packet that is fenced behind a transfer and nothing else: a copy of it, which the
+ * consumer delivers if it moves the last chunk.  The word in the job decides who does: the
+ * producer takes the packet BACK, or the consumer says CLAIMED, copies it and says TAKEN. */
+enum { SHM_TAIL_BACK = 0, SHM_TAIL_ARMED = 1, SHM_TAIL_CLAIMED = 2, SHM_TAIL_TAKEN = 3 };
+
+struct shm_tail {
+    uint32_t length;
+    uint32_t after; /* packets that the ring had seen when the transfer was published */
+    unsigned char data[SHM_TAIL];
 };
 
 /* One transfer at a time through the cells, where single copy is forbidden. */
@@ -88,6 +101,7 @@ struct shm_segment {
     uint32_t consumer_bye;                   /* consumer: it sends nothing any more */
     _Alignas(128) struct shm_stage stage;
     _Alignas(128) struct shm_job jobs[SHM_JOBS];
+    _Alignas(128) struct shm_tail tails[SHM_JOBS];
     _Alignas(4096) struct shm_slot slots[SHM_SLOTS];
     _Alignas(4096) unsigned char bulk[]; /* shm_bulk_size(); then the cells, if staged */
 };
@@ -103,6 +117,10 @@ _Static_assert(2 * (sizeof(struct shm_segment) + SHM_BULK_MIN) <= 128 * 1024, "m
 
 static inline uint64_t shm_claim(uint64_t generation, uint64_t chunks, uint64_t next) {
     return generation << 36 | chunks << 18 | next;
+}
+
+static inline uint64_t shm_tail_word(uint64_t claim, uint64_t state) {
+    return claim >> 36 << 2 | state;
 }
 
 static inline uint32_t shm_claim_chunks(uint64_t claim) { return claim >> 18 & SHM_CHUNKS_MAX; }

@@ -143,6 +143,15 @@ KNOBS = (
          "least); past that, senders announce their messages without data.  The same on all "
          "ranks.",
          low=0, high=1 << 40),
+    Knob("speculation", "choice", "indexed",
+         "Whether a large receive that comes before its message offers its buffer, so that the "
+         "sender writes into it: indexed tells the sender which message it waits for, off never.  "
+         "The same on all ranks.",
+         choices=("indexed", "off")),
+    Knob("speculation_threshold", "int", 80,
+         "Offers of an envelope (source, tag and communicator) are stopped when fewer than this "
+         "share of them is used, and tried again from time to time; 0 never stops them.",
+         low=0, high=100, unit="%"),
     Knob("spin", "int", -1,
          "Time a waiter polls before it yields; -1 is automatic (none when cores are scarce).",
          low=-1, high=10_000_000, unit="us"),

@@ -32,6 +32,8 @@ SPIN_NETWORK_NS = 50_000
 YIELD_NS = 50_000
 #: The same with a network, whose answers take longer, and whose sleep and wake-up cost more.
 YIELD_NETWORK_NS = 1_000_000
+#: Knobs of kind ``choice`` that must be the same on all ranks.
+SHARED_CHOICES = ("fabric", "connect", "speculation")
 
 
 class Ways:
@@ -97,8 +99,10 @@ class Ways:
     def _meet(self):
         """Exchange cards; check what must be one value for the whole job."""
         config = self.config
-        modes, moments = config_module.choices("fabric"), config_module.choices("connect")
-        chosen = modes.index(config.fabric) + len(modes) * moments.index(config.connect)
+        chosen = 0
+        for name in SHARED_CHOICES:
+            words = config_module.choices(name)
+            chosen = chosen * len(words) + words.index(getattr(config, name))
         own = places.Card(config.unexpected_max, chosen, places.own_place(), self.launch.host,
                           self._shm.address if self._shm is not None else b"",
                           places.own_processors())
@@ -109,8 +113,12 @@ class Ways:
         for rank, card in enumerate(self._cards):
             # Each end counts the other's eager credits, so both must reckon with one number.
             self._same("PYRDV_UNEXPECTED_MAX", config.unexpected_max, card.allowance, rank)
-            self._same("PYRDV_FABRIC", config.fabric, modes[card.choices % len(modes)], rank)
-            self._same("PYRDV_CONNECT", config.connect, moments[card.choices // len(modes)], rank)
+            chosen = card.choices
+            for name in reversed(SHARED_CHOICES):
+                words = config_module.choices(name)
+                chosen, choice = divmod(chosen, len(words))
+                self._same(config_module.PREFIX + name.upper(), getattr(config, name),
+                           words[choice], rank)
 
     def _same(self, variable, own, other, rank):
         if own != other:
@@ -245,7 +253,8 @@ class World:
             self.engine = Engine(
                 self.launch.rank, self.launch.size, ways.fabrics, eager_max=self.config.eager_max,
                 unexpected_max=self.config.unexpected_max, spin_ns=self._spin(ways),
-                yield_ns=YIELD_NETWORK_NS if ways.routes else YIELD_NS, routes=ways.routes)
+                yield_ns=YIELD_NETWORK_NS if ways.routes else YIELD_NS, routes=ways.routes,
+                speculation=self.config.speculation, adapt=self.config.speculation_threshold)
             if self.client.fileno() >= 0:
                 self.engine.watch(self.client.fileno(), self._notice)
             if self.config.connect == "start":

@@ -11,7 +11,7 @@ import pytest
 from .worlds import KINDS, MPI, pattern
 
 HEADER = struct.Struct("=BBHIiIQQII")
-EAGER, RTS, DONE, CREDIT = 1, 2, 3, 4
+EAGER, RTS, DONE, CREDIT, _, RTR, START, FIN, REVOKE, REVOKED = range(1, 11)
 SIM = KINDS["sim"]
 
 
@@ -37,6 +37,12 @@ FORGED = {
     "credit never taken": header(CREDIT, credit=1 << 30),
     "announcement without address": header(RTS, length=1 << 20),
     "announcement too long": header(RTS, length=1 << 20) + bytes(24),
+    "offer without address": header(RTR, length=1 << 20),
+    "offer that has seen the future": header(RTR, sequence=2) + bytes(24),
+    "offer of any tag": header(RTR, tag=-1) + bytes(24),
+    "start of no receive": header(START, length=16),
+    "fin of no receive": header(FIN, length=16),
+    "answer that nobody asked for": header(REVOKED),
 }
 
 

@@ -60,8 +60,12 @@ class World:
     # True where a fenced SEND never lacks room once its fence opens.
     keeps_room_for_fenced = False
 
+    # What `Engine` is told unless a test says otherwise.
+    speculation = "indexed"
+
     def __init__(self, size, *, seed=0, slots=None, **engine):
         self.prepare(size, seed, slots)
+        engine.setdefault("speculation", self.speculation)
         self.engines = [Engine(rank, size, [fabric], **engine)
                         for rank, fabric in enumerate(self.fabrics)]
         self.comms = [Comm.world(engine) for engine in self.engines]
@@ -322,4 +326,19 @@ class VerbsWorld(World):
         self.fabrics[rank].vanish()
 
 
-KINDS = {world.kind: world for world in (SimWorld, ChaosWorld, ShmWorld, StagedWorld)}
+class UnspeculativeChaosWorld(ChaosWorld):
+    """Any order of events, and no receive offers its buffer."""
+
+    kind = "chaos-off"
+    speculation = "off"
+
+
+class UnspeculativeShmWorld(ShmWorld):
+    """Shared memory, and no receive offers its buffer."""
+
+    kind = "shm-off"
+    speculation = "off"
+
+
+KINDS = {world.kind: world for world in (
+    SimWorld, ChaosWorld, ShmWorld, StagedWorld, UnspeculativeChaosWorld, UnspeculativeShmWorld)}

@@ -23,10 +23,12 @@ from pyrdv.errors import Error, PeerLostError, TruncationError
 from pyrdv.fabrics.probe import AGAIN, FENCE, INVALID, LOST, OK, PACKET, Probe
 from tests.conformance.worlds import KINDS, pattern
 
-EAGER, RTS, DONE, CREDIT, FINISH = 1, 2, 3, 4, 5
-SYNC, REFUSED = 1, 2
+EAGER, RTS, DONE, CREDIT, FINISH, RTR, START, FIN, REVOKE, REVOKED = range(1, 11)
+ANNOUNCEMENTS = (EAGER, RTS, START)
+SYNC, REFUSED, ADVICE = 1, 2, 12
 HEADER = struct.Struct("=BBHIiIQQII")
 MEMORY = struct.Struct("=QQ")
+OFFER = struct.Struct("=QQII")     # address, key, ahead, reserved
 TAGS = (0, 1, 2)            # of receives that name rank 1; each is a FIFO of its own
 WILD_TAG = 11               # of receives from anybody
 HONEST_TAG = 9
@@ -98,6 +100,11 @@ class Rig:
         self.sequence = self.taken = self.told = self.sent = 0
         self.finished = self.vague = self.broken = self.nowhere = False
         self.live, self.stale = [], [0]
+        self.log = []           # (context, tag) of the announcements of rank 1
+        self.heard = 0          # announcements of rank 0
+        self.offers = []        # (header fields, place in the FIFO, address, key)
+        self.landing = {}       # cookies of receives that were started: bytes
+        self.owed = False       # a REVOKE that rank 0 has perhaps not answered
         self.fifo = {tag: [] for tag in TAGS}
         self.receives, self.sends, self.wild, self.honest = [], [], [], []
         self.posted = dict.fromkeys(TAGS, 0)
@@ -133,10 +140,16 @@ class Rig:
 
     def arrived(self, packet):
         """Rank 0 keeps to the rules: note what it told."""
-        kind, flags, _, _, _, _, length, cookie, credit, _ = HEADER.unpack(packet[:40])
+        kind, flags, _, context, tag, seen, length, cookie, credit, _ = HEADER.unpack(packet[:40])
         self.told = credit if (credit - self.told) & 0xFFFFFFFF < 1 << 31 else self.told
         if kind == EAGER:
             self.taken += cost(length)
+        self.heard += kind in ANNOUNCEMENTS
+        self.owed &= kind != REVOKED
+        if kind == RTR:
+            address, key, ahead, _ = OFFER.unpack(packet[40:])
+            place = self.log[:seen].count((context, tag)) + ahead
+            self.offers.append((context, tag, place, length, cookie, address, key))
         if self.finished:
             self.stale.append(cookie)
         elif kind == RTS:
@@ -167,20 +180,35 @@ class Rig:
         """Whether rank 0 must take `packet` (docs/wire.md, section 7); None: unknown."""
         if len(packet) < 40:
             return False
-        (kind, flags, reserved, _, tag, sequence, length, cookie, credit,
+        (kind, flags, reserved, context, tag, sequence, length, cookie, credit,
          reserved2) = HEADER.unpack(packet[:40])
         tail = len(packet) - 40
-        wanted = {EAGER: (length, SYNC), RTS: (16, 0), DONE: (0, REFUSED), CREDIT: (0, 0),
-                  FINISH: (0, 0)}.get(kind)
+        wanted = {EAGER: (length, SYNC | ADVICE), RTS: (16, ADVICE), DONE: (0, REFUSED),
+                  CREDIT: (0, 0), FINISH: (0, 0), RTR: (24, 0), START: (0, ADVICE),
+                  FIN: (0, REFUSED), REVOKE: (0, 0), REVOKED: (0, 0)}.get(kind)
         if wanted is None or reserved or reserved2 or tail != wanted[0] or flags & ~wanted[1]:
             return False
-        if kind in (EAGER, RTS):
+        if kind in ANNOUNCEMENTS:
             if tag < 0 or sequence != self.sequence & 0xFFFFFFFF or self.finished:
                 return False
         if 0 < (credit - self.taken) & 0xFFFFFFFF < 1 << 31:
             return None     # more than rank 0 is known to have sent
         if kind == EAGER and self.sent + cost(length) - self.told > UNITS:
             return None     # unless credit is on its way
+        if kind == START:
+            return any(offer[4] == cookie for offer in self.next_offers(context, tag, length))
+        if kind == FIN:
+            return self.landing.get(cookie) == length if not flags else (
+                cookie in self.landing and length == 0)
+        if kind == RTR:
+            if tag < 0 or OFFER.unpack(packet[40:])[3] or self.finished:
+                return False
+            # It may speak of announcements that are on their way here.
+            return True if (self.heard - sequence) & 0xFFFFFFFF < 1 << 31 else None
+        if kind == REVOKE:
+            return None if self.owed else not self.finished
+        if kind == REVOKED:
+            return False        # rank 0 cancels nothing that it offered
         if kind == DONE:
             known = [one for one in self.live if one[0] == cookie]
             return True if known and length <= known[0][1] else None
@@ -195,8 +223,9 @@ class Rig:
             self.broken = True
         if len(packet) >= 40:
             kind, _, _, context, tag, sequence, length, cookie, _, _ = HEADER.unpack(packet[:40])
-            if kind in (EAGER, RTS) and sequence == self.sequence & 0xFFFFFFFF:
+            if kind in ANNOUNCEMENTS and sequence == self.sequence & 0xFFFFFFFF:
                 self.sequence += 1
+                self.log.append((context, tag))
                 self.nowhere |= context not in REACHABLE
                 self.sent += cost(length) if kind == EAGER else 0
                 if not self.broken and context == 0 and tag in self.fifo:
@@ -205,6 +234,11 @@ class Rig:
                 self.finished = True
                 self.stale += [one[0] for one in self.live]
                 self.live = []
+            self.owed |= kind == REVOKE
+            if kind == START and legal:
+                self.landing[cookie] = length
+            if kind == FIN and legal:
+                del self.landing[cookie]
             if kind == DONE and legal:
                 self.live = [one for one in self.live if one[0] != cookie]
                 self.stale.append(cookie)
@@ -219,12 +253,13 @@ class Rig:
         """A header with `fields` changed from what would be right, and bytes behind it.
 
         ``step`` is added to the right sequence number, ``more`` to the right credit;
-        ``live``, ``stale`` choose a cookie among those that rank 0 told.
+        ``live``, ``stale``, ``offered`` choose a cookie among those that rank 0 told.
         """
         fields = dict(fields)
         fields["sequence"] = (self.sequence + fields.pop("step", 0)) & 0xFFFFFFFF
         fields["credit"] = (self.taken + fields.pop("more", 0)) & 0xFFFFFFFF
-        for name, known in (("live", [one[0] for one in self.live]), ("stale", self.stale)):
+        for name, known in (("live", [one[0] for one in self.live]), ("stale", self.stale),
+                            ("offered", [offer[4] for offer in self.offers])):
             if (index := fields.pop(name, None)) is not None and known:
                 fields["cookie"] = known[index % len(known)]
         if fields["kind"] == EAGER:
@@ -244,6 +279,33 @@ class Rig:
                          cookie=size, credit=self.taken & 0xFFFFFFFF)
                   + MEMORY.pack(self.region.address, self.region.key),
                   self.own[:size].tobytes())
+
+    def next_offers(self, context, tag, length):
+        """Offers that the next announcement of an envelope may take."""
+        place = self.log.count((context, tag))
+        return [offer for offer in self.offers
+                if offer[:3] == (context, tag, place) and length <= offer[3]]
+
+    def do_put(self, tag, size):
+        """A message that is written into the buffer that a receive of rank 0 offers."""
+        size = max(size, 1)
+        offers = self.next_offers(0, tag, size)
+        if not offers or self.finished:
+            return self.do_rendezvous(tag, size)
+        *_, cookie, address, key = offers[0]
+        fields = {"tag": tag, "length": size, "cookie": cookie, "credit": self.taken & 0xFFFFFFFF}
+        self.send(header(START, sequence=self.sequence & 0xFFFFFFFF, **fields),
+                  self.own[:size].tobytes())
+        self.landing.pop(cookie, None)
+        return self.post(self.probe.write_request(self.region, 0, address, key, size),
+                         self.probe.send_request(header(FIN, **fields), flags=FENCE))
+
+    def do_offer(self, tag, size):
+        """A receive of rank 1 offers its buffer."""
+        if not self.finished:
+            self.send(header(RTR, tag=tag, sequence=self.heard & 0xFFFFFFFF, length=size, cookie=9,
+                             credit=self.taken & 0xFFFFFFFF)
+                      + OFFER.pack(self.sink.address, self.sink.key, 0, 0))
 
     def do_answer(self, index, early=0):
         """Take the data of an announced send of rank 0; `early`: say so before it is read."""

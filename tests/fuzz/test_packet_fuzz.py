@@ -13,10 +13,16 @@ from tests.fuzz.packets import (
     CREDIT,
     DONE,
     EAGER,
+    FIN,
     FINISH,
     MEMORY,
+    OFFER,
     REFUSED,
+    REVOKE,
+    REVOKED,
+    RTR,
     RTS,
+    START,
     SYNC,
     TAGS,
     UNITS,
@@ -42,7 +48,8 @@ contexts = st.sampled_from((0, 0, 0, 1, 3, 20, 2**32 - 4, 2**32 - 1))
 extremes = st.sampled_from((0, 1, 40, 4096, 2**31, 2**32 - 1, 2**63 - 1, 2**63, 2**64 - 1)) | U64
 memory = st.builds(MEMORY.pack, extremes, extremes)
 odd_fields = st.fixed_dictionaries(
-    {"kind": st.sampled_from((EAGER, EAGER, RTS, RTS, DONE, DONE, CREDIT, FINISH))
+    {"kind": st.sampled_from((EAGER, EAGER, RTS, RTS, DONE, DONE, CREDIT, FINISH, RTR, START, FIN,
+                              REVOKE, REVOKED))
      | st.integers(0, 255)},
     optional={
         "flags": st.sampled_from((SYNC, REFUSED, SYNC | REFUSED, 128)) | st.integers(0, 255),
@@ -60,6 +67,9 @@ plain_fields = st.one_of(
     st.fixed_dictionaries({"kind": st.just(DONE), "live": st.integers(0, 9),
                            "flags": st.sampled_from((0, REFUSED))}),
     st.fixed_dictionaries({"kind": st.just(DONE), "cookie": guesses}),
+    st.fixed_dictionaries({"kind": st.sampled_from((START, FIN)), "tag": tags, "length": sizes,
+                           "cookie": guesses}),
+    st.just({"kind": REVOKE}),
     st.just({"kind": CREDIT}))
 
 
@@ -74,7 +84,9 @@ honest_steps = [
     step("honest", sizes), step("turn", st.integers(1, 5))]
 legal_steps = [
     step("eager", tags, packet_sizes, st.sampled_from((0, SYNC))), step("rendezvous", tags, sizes),
-    step("answer", index, st.integers(0, 1)), step("answer", index, st.just(0))]
+    step("answer", index, st.integers(0, 1)), step("answer", index, st.just(0)),
+    step("put", st.sampled_from(TAGS), sizes), step("put", st.sampled_from(TAGS), sizes),
+    step("offer", st.sampled_from((3, 3, 0)), sizes)]
 odd_steps = [
     step("raw", st.binary(max_size=120)),
     step("raw", st.builds(lambda byte, size: bytes((byte,)) * size, st.integers(0, 255),
@@ -121,6 +133,9 @@ def test_every_length(kind):
         Rig(kind).run([("receive", 0, 64), ("raw", begun[:size])])
 
 
+# A receive of rank 0 that offers its buffer, and the START that takes the first offer.
+OFFERING = ("receive", 0, 70_000)
+STARTING = {"kind": START, "tag": 0, "length": 10, "offered": 0}
 FORBIDDEN = {
     "DONE with bytes behind": [("send", 70_000), ("packet", {"kind": DONE, "live": 0}, b"x")],
     "DONE with a foreign flag": [("send", 70_000),
@@ -145,6 +160,22 @@ FORBIDDEN = {
     "more eager data than there is credit for": [("packet", {"kind": EAGER}, bytes(4000))] * 20,
     "more eager messages than there is credit for":
         [("packet", {"kind": EAGER})] * (UNITS // 6 + 1),
+    "RTR without its end": [("packet", {"kind": RTR})],
+    "RTR with the reserved field": [("packet", {"kind": RTR}, OFFER.pack(0, 0, 0, 1))],
+    "RTR after FINISH": [("packet", {"kind": FINISH}), ("packet", {"kind": RTR}, bytes(24))],
+    "START of no receive": [("packet", {"kind": START, "cookie": 1 << 32})],
+    "START of a receive without an RTR":
+        [("receive", 0, 10), ("packet", {"kind": START, "cookie": 1 << 32 | 127})],
+    "START longer than the room": [OFFERING, ("packet", {**STARTING, "length": 70_001})],
+    "START of another envelope": [OFFERING, ("packet", {**STARTING, "tag": 1})],
+    "START of another context": [OFFERING, ("packet", {**STARTING, "context": 4})],
+    "START that overtakes": [OFFERING, OFFERING, ("packet", {**STARTING, "offered": 1})],
+    "START twice": [OFFERING, ("packet", STARTING), ("packet", STARTING)],
+    "FIN without START": [OFFERING, ("packet", {**STARTING, "kind": FIN})],
+    "FIN of another length":
+        [OFFERING, ("packet", STARTING), ("packet", {**STARTING, "kind": FIN, "length": 9})],
+    "REVOKE after FINISH": [("packet", {"kind": FINISH}), ("packet", {"kind": REVOKE})],
+    "REVOKED without REVOKE": [("packet", {"kind": REVOKED})],
 }
 
 
@@ -172,3 +203,29 @@ def test_memory_that_is_not_there(kind, address, key):
     assert [one for one in seen if one[:2] == refused[:2] and one[16:32] == refused[16:32]]
     assert rig.engine.counters()["protocol_errors"] == 0
     assert "could not be read" in str(rig.receives[0].error)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("address, key", [(0, 0), (4096, 1), (2**64 - 4096, 2**64 - 1)])
+def test_room_that_is_not_there(kind, address, key):
+    """R5, R8: the send into it fails, FIN says REFUSED, and all goes on."""
+    rig = Rig(kind)
+    seen = []
+    arrived = rig.arrived
+    rig.arrived = lambda packet: (seen.append(packet), arrived(packet))
+    rig.run([("packet", {"kind": RTR, "tag": 3, "length": 90_000, "cookie": 5},
+              OFFER.pack(address, key, 0, 0)), ("send", 80_000), ("turn", 30), ("eager", 1, 10)])
+    started, refused = header(START, cookie=5), header(FIN, flags=REFUSED, cookie=5)
+    told = [(one[:2], one[24:32]) for one in seen if one[0] in (START, FIN)]
+    assert told == [(one[:2], one[24:32]) for one in (started, refused)]
+    assert rig.engine.counters()["protocol_errors"] == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_written_message(kind):
+    """R4, R5: START, WRITE and FIN of a second implementation, between other messages."""
+    rig = Rig(kind)
+    rig.run([OFFERING, OFFERING, OFFERING, ("put", 0, 70_000), ("eager", 0, 10),
+             ("put", 0, 5000), ("turn", 50)])
+    assert len(rig.offers) == 3
+    assert rig.engine.counters()["protocol_errors"] == 0

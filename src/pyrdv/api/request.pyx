@@ -421,8 +421,8 @@ cdef class Request:
 
 cdef int withdraw(Request request) except -1:
     if request.op != NULL and not engine_cancel(request.comm.engine.c, request.op):
-        # Matched: its data is on the way into the caller's buffer, so it must land first.
-        while not request.poll():
-            pass
+        # Matched: its data is on the way into the caller's buffer, so it must land first.  Or its
+        # peer may write there and is asked to let go; a second interrupt does not wait for that.
+        request.block()
     request.settle()
     return 0

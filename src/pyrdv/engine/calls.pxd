@@ -36,7 +36,8 @@ cdef int engine_recv_matched(engine_t *e, message_t *m, void *room, uint64_t len
 cdef bint engine_probe(engine_t *e, uint32_t peer, uint32_t context, int32_t tag,
                        envelope_t *envelope, message_t **taken) noexcept nogil
 # Take back a receive that was not matched or a send that was not announced.
-# True: it completed as cancelled.
+# True: it completed as cancelled.  False: it was matched or announced; or an RTR must be revoked
+# first, and it ends as cancelled or, if its message was on the way, with that.
 cdef bint engine_cancel(engine_t *e, op_t *op) noexcept nogil
 # One turn; returns how many things happened.
 cdef int engine_turn(engine_t *e) noexcept nogil

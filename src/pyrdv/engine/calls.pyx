@@ -11,12 +11,14 @@ from pyrdv.engine.peer cimport peer_connect, queue_append, queue_remove
 from pyrdv.engine.protocols.eager cimport eager_deliver, eager_post
 from pyrdv.engine.protocols.loopback cimport loop_deliver, loop_send
 from pyrdv.engine.protocols.rendezvous_get cimport get_deliver
+from pyrdv.engine.protocols.rendezvous_put cimport (
+    predicted, revoke_needed, revoke_start, rtr_offer)
 from pyrdv.engine.protocols.select cimport PROTOCOL_EAGER, choose, eager_limit
 from pyrdv.engine.state cimport (
     ANY_PEER, MESSAGE_EAGER, MESSAGE_RTS, OP_CANCELLED, OP_COMPLETE, OP_MATCH, OP_NO_MEMORY,
     OP_NOT_REGISTERED, OP_PEER_LOST, OP_POSTED, OP_QUEUED, OP_RECV, OP_SEND, OP_SYNC, OP_WAITING,
-    PEER_CLOSED, PEER_LOST, PEER_SELF, PEER_UP, engine_t, message_t, op_t, peer_t)
-from pyrdv.engine.step cimport announce, maintain, step, turn
+    OP_WRITING, PEER_CLOSED, PEER_LOST, PEER_SELF, PEER_UP, engine_t, message_t, op_t, peer_t)
+from pyrdv.engine.step cimport announce, keep_moving, maintain, step, turn
 from pyrdv.fabrics.contract cimport ACCESS_REMOTE_READ, FABRIC_AGAIN, FABRIC_OK
 
 
@@ -37,6 +39,9 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
     cdef int status
     if p.state == PEER_SELF:
         return loop_send(e, context, tag, data, length, sync, out)
+    if predicted(e, p, length):
+        # The RTR may be here already: then the data moves from now on.
+        step(e)
     if p.finished or p.state != PEER_UP and peer_connect(e, p) != 0:
         return -OP_PEER_LOST
     # The short way: nothing waits before it, so it may be announced at once (P3).
@@ -71,6 +76,9 @@ cdef int engine_send(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
     epoch = e.epoch
     e.in_call = 1
     result = send_locked(e, peer, context, tag, data, length, sync, out)
+    if result == 1 and out[0].state == OP_WRITING:
+        # The receiver was first and may compute: where a processor must copy, it is this one.
+        keep_moving(e)
     e.in_call = 0
     wake_sleepers(e, epoch)
     engine_unlock(&e.lock)
@@ -123,9 +131,12 @@ cdef int engine_recv(engine_t *e, int kind, uint32_t peer, uint32_t context, int
     epoch = e.epoch
     e.in_call = 1
     result = recv_locked(e, kind, peer, context, tag, room, length, out)
-    if result == 0 and length > LARGE and out[0].state == OP_POSTED:
+    if result == 0 and out[0].state == OP_POSTED and (
+            length > LARGE or peer != ANY_PEER and predicted(e, &e.peers[peer], length)):
         # The announcement may be here already: then the data moves from now on.
         step(e)
+        if out[0].state == OP_POSTED:
+            rtr_offer(e, out[0])
     e.in_call = 0
     wake_sleepers(e, epoch)
     engine_unlock(&e.lock)
@@ -177,7 +188,9 @@ cdef bint engine_probe(engine_t *e, uint32_t peer, uint32_t context, int32_t tag
 cdef bint engine_cancel(engine_t *e, op_t *op) noexcept nogil:
     cdef bint done = False
     engine_lock(&e.lock)
-    if op.state == OP_POSTED:
+    if op.state == OP_POSTED and revoke_needed(op):
+        revoke_start(e, op)
+    elif op.state == OP_POSTED:
         posted_remove(e, op)
         done = True
     elif op.state == OP_QUEUED:

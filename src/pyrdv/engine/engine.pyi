@@ -20,6 +20,8 @@ class Engine:
         spin_ns: int = 20000,
         yield_ns: int = 50000,
         routes: Mapping[int, int] | None = None,
+        speculation: str = "indexed",
+        adapt: int = 80,
     ) -> Engine: ...
     @property
     def rank(self) -> int: ...

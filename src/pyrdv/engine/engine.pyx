@@ -12,10 +12,11 @@ from pyrdv.engine.matching cimport index_free, index_init
 from pyrdv.engine.op cimport pools_free, pools_reserve
 from pyrdv.engine.peer cimport peer_connect
 from pyrdv.engine.protocols.finish cimport finish_post
+from pyrdv.engine.speculation.indexed cimport indexed_policy
 from pyrdv.engine.state cimport (
-    ANY_PEER, ANY_TAG_, FABRICS_MAX, OP_COMPLETE, OP_FREE, OP_PEER_LOST, OP_POSTED, OP_QUEUED,
-    OP_READING, OP_READY, OP_SEND, OP_WAITING, OPS_PER_SLAB, PEER_SELF, PEER_UP, UNIT, engine_t,
-    op_t, peer_t, ticks_scale)
+    ANY_PEER, ANY_TAG_, FABRICS_MAX, OP_CANCELLING, OP_COMPLETE, OP_FREE, OP_LANDING, OP_PEER_LOST,
+    OP_POSTED, OP_QUEUED, OP_READING, OP_READY, OP_SEND, OP_WAITING, OP_WRITING, OPS_PER_SLAB,
+    PEER_SELF, PEER_UP, UNIT, engine_t, op_t, peer_t, ticks_scale)
 from pyrdv.engine.step cimport maintain, turn
 from pyrdv.fabrics.contract cimport CAP_POLLED, EVENT_CLOSED, EVENT_LOST, FABRIC_AGAIN, Fabric
 
@@ -79,6 +80,14 @@ cdef void set_allowance(engine_t *e, uint64_t unexpected_max) noexcept:
     e.eager_units = <uint32_t> (share // UNIT)
 
 
+cdef int set_policy(engine_t *e, speculation) except -1:
+    if speculation == "indexed":
+        e.policy = indexed_policy()
+    elif speculation != "off":
+        raise ValueError(f"speculation={speculation!r} is neither 'indexed' nor 'off'")
+    return 0
+
+
 cdef int open_wait(engine_t *e) except -1:
     cdef epoll_event event
     cdef int i
@@ -115,17 +124,22 @@ cdef class Engine:
         How long it yields the processor between polls before it sleeps, in ns.
     routes : dict of int to int, optional
         Index into `fabrics` per peer.
+    speculation : str
+        ``indexed``: large receives offer their buffers; ``off``: they wait for the sender.
+        The same on all ranks.
+    adapt : int
+        Per cent of an envelope's offers below which they are stopped; 0 never stops them.
 
     Raises
     ------
     ValueError
-        If ranks and fabrics do not fit together.
+        If ranks and fabrics do not fit together, or there is no such speculation.
     MemoryError
     """
 
     def __cinit__(self, int rank, int size, fabrics, uint64_t eager_max=0,
                   uint64_t unexpected_max=64 << 20, uint64_t spin_ns=20000,
-                  uint64_t yield_ns=50000, routes=None):
+                  uint64_t yield_ns=50000, routes=None, speculation="indexed", uint32_t adapt=80):
         cdef engine_t *e
         if not 0 <= rank < size:
             raise ValueError(f"rank {rank} is not in 0..{size - 1}")
@@ -140,6 +154,8 @@ cdef class Engine:
         e.size = size
         e.peers_left = size - 1
         e.eager_max = eager_max
+        set_policy(e, speculation)
+        e.adapt = adapt
         e.spin_ns = spin_ns
         e.yield_ns = yield_ns
         ticks_begin(&e.ticks)
@@ -224,7 +240,10 @@ cdef class Engine:
         engine_unlock(&self.c.lock)
 
     def cancel_receives(self):
-        """Take back all receives that were not matched; returns how many."""
+        """Take back all receives that were not matched; returns how many.
+
+        One whose buffer was offered to its peer ends when the peer has answered.
+        """
         cdef op_t *op
         cdef int count = 0
         cdef uint32_t i
@@ -235,12 +254,13 @@ cdef class Engine:
         return count
 
     def handed_over(self):
-        """Whether every send was announced and every matched receive is complete."""
+        """Whether every send was announced, and every matched or cancelled receive is complete."""
         cdef op_t *op
         cdef uint32_t i
         for i in range(self.c.op_slab_count * OPS_PER_SLAB):
             op = &self.c.op_slabs[i // OPS_PER_SLAB][i % OPS_PER_SLAB]
-            if op.state in (OP_QUEUED, OP_READY, OP_READING):
+            if op.state in (OP_QUEUED, OP_READY, OP_READING, OP_LANDING, OP_WRITING) \
+                    or op.state == OP_POSTED and op.flags & OP_CANCELLING:
                 return False
         return True
 

@@ -19,6 +19,9 @@ cdef void unexpected_reserve(engine_t *e) noexcept nogil
 # Put receive `op` behind all others of its envelope; take it out again.
 cdef void posted_add(engine_t *e, op_t *op) noexcept nogil
 cdef void posted_remove(engine_t *e, op_t *op) noexcept nogil
+# How many earlier receives of its key stand before posted `op`; -1: more than `limit`, or
+# a receive that could take its messages and has another key, or a matched probe.
+cdef int posted_ahead(engine_t *e, const op_t *op, int limit) noexcept nogil
 # The oldest posted receive that takes this envelope, or NULL; it stays posted.
 cdef op_t *posted_find(engine_t *e, uint32_t context, uint32_t peer, int32_t tag) noexcept nogil
 

@@ -20,7 +20,7 @@ from libc.stdint cimport int32_t, uint32_t
 
 from pyrdv.engine.op cimport message_hold
 from pyrdv.engine.state cimport (
-    ANY_PEER, ANY_TAG_, engine_t, index_t, message_t, node_t, op_t)
+    ANY_PEER, ANY_TAG_, OP_MATCH, engine_t, index_t, message_t, node_t, op_t)
 
 
 cdef enum:
@@ -187,6 +187,26 @@ cdef op_t *posted_find(engine_t *e, uint32_t context, uint32_t peer, int32_t tag
     if e.posted_kinds[3]:
         best = older(best, &e.posted, context, ANY_PEER, ANY_TAG_)
     return best
+
+
+cdef int posted_ahead(engine_t *e, const op_t *op, int limit) noexcept nogil:
+    cdef op_t *wild = NULL
+    cdef node_t *at = leader_of(&e.posted, op.node.hash, op.context, op.peer, op.tag)
+    cdef int ahead = 0
+    if e.posted_kinds[1]:
+        wild = older(wild, &e.posted, op.context, op.peer, ANY_TAG_)
+    if e.posted_kinds[2]:
+        wild = older(wild, &e.posted, op.context, ANY_PEER, op.tag)
+    if e.posted_kinds[3]:
+        wild = older(wild, &e.posted, op.context, ANY_PEER, ANY_TAG_)
+    if wild != NULL and wild.order < op.order:
+        return -1
+    while at.entry != op:
+        if ahead == limit or (<op_t *> at.entry).kind == OP_MATCH:
+            return -1
+        ahead += 1
+        at = at.next
+    return ahead
 
 
 cdef void unexpected_add(engine_t *e, message_t *m) noexcept nogil:

@@ -32,6 +32,8 @@ cdef message_t *message_new(engine_t *e, uint64_t length) noexcept nogil
 # Give held message `m` to the OP_MATCH operation that waited for it.
 cdef void message_hold(engine_t *e, op_t *op, message_t *m) noexcept nogil
 cdef void message_release(engine_t *e, message_t *m) noexcept nogil
+# call.  Memory that lives as long as the engine, or NULL.
+cdef void *memory_new(engine_t *e, size_t nbytes) noexcept nogil
 # call.  Refill whatever ran dry, keep a reserve.  Returns 0 or OP_NO_MEMORY.
 cdef int pools_reserve(engine_t *e) noexcept nogil
 cdef void pools_free(engine_t *e) noexcept nogil

@@ -13,13 +13,15 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memset
 
 from pyrdv.engine.state cimport (
-    DATA_CLASSES, MESSAGES_LOW, OP_COMPLETE, OP_FREE, OP_NO_MEMORY, OP_NOT_REGISTERED,
-    OP_REGISTERED, OP_TRUNCATED, OPS_PER_SLAB, engine_t, message_t, op_t)
+    DATA_CLASSES, MESSAGES_LOW, OFFERS_LOW, OP_COMPLETE, OP_FREE, OP_NO_MEMORY,
+    OP_NOT_REGISTERED, OP_REGISTERED, OP_TRUNCATED, OPS_PER_SLAB, engine_t, message_t, offer_t,
+    op_t)
 from pyrdv.fabrics.contract cimport FABRIC_OK, fabric_t
 
 
 cdef enum:
     MESSAGES_PER_SLAB = 128
+    OFFERS_PER_SLAB = 64
     DATA_SLAB = 1 << 16
     STARVED_MESSAGES = 31
 
@@ -134,7 +136,7 @@ cdef int op_register(engine_t *e, op_t *op, uint32_t peer, int access) noexcept 
     return 0
 
 
-cdef void *slab_new(engine_t *e, size_t nbytes) noexcept nogil:
+cdef void *memory_new(engine_t *e, size_t nbytes) noexcept nogil:
     cdef void **wider
     cdef void *slab
     if e.slab_count == e.slab_room:
@@ -207,7 +209,7 @@ cdef void message_release(engine_t *e, message_t *m) noexcept nogil:
 
 cdef bint messages_grow(engine_t *e) noexcept nogil:
     cdef uint32_t i
-    cdef message_t *slab = <message_t *> slab_new(e, MESSAGES_PER_SLAB * sizeof(message_t))
+    cdef message_t *slab = <message_t *> memory_new(e, MESSAGES_PER_SLAB * sizeof(message_t))
     if slab == NULL:
         return False
     memset(slab, 0, MESSAGES_PER_SLAB * sizeof(message_t))
@@ -221,7 +223,7 @@ cdef bint messages_grow(engine_t *e) noexcept nogil:
 cdef bint data_grow(engine_t *e, int c) noexcept nogil:
     cdef size_t block = <size_t> 64 << c
     cdef size_t total = DATA_SLAB if block < DATA_SLAB else block
-    cdef char *slab = <char *> slab_new(e, total)
+    cdef char *slab = <char *> memory_new(e, total)
     cdef size_t at = 0
     if slab == NULL:
         return False
@@ -232,9 +234,24 @@ cdef bint data_grow(engine_t *e, int c) noexcept nogil:
     return True
 
 
+cdef bint offers_grow(engine_t *e) noexcept nogil:
+    cdef uint32_t i
+    cdef offer_t *slab = <offer_t *> memory_new(e, OFFERS_PER_SLAB * sizeof(offer_t))
+    if slab == NULL:
+        return False
+    for i in range(OFFERS_PER_SLAB):
+        slab[i].next = e.offer_free
+        e.offer_free = &slab[i]
+    e.offer_free_count += OFFERS_PER_SLAB
+    return True
+
+
 cdef int pools_reserve(engine_t *e) noexcept nogil:
     cdef int c
     cdef bint well = True
+    if e.policy != NULL and e.offer_free_count < OFFERS_LOW:
+        # Without offers there are only fewer speculative transfers.
+        offers_grow(e)
     if e.message_free_count < MESSAGES_LOW:
         well = messages_grow(e)
     if e.starved:

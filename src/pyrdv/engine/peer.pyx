@@ -21,10 +21,12 @@ P3  Announcements leave in the order of the send calls (R4): while ``queue`` is
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
+from pyrdv.engine.op cimport memory_new
+from pyrdv.engine.speculation.adaptation cimport advice_told
 from pyrdv.engine.state cimport (
     MESSAGE_UNITS, OP_PEER_LOST, OP_QUEUED, OP_READY, PEER_CLOSED, PEER_LOST, PEER_NEW,
-    PEER_UP, UNIT, engine_t, op_t, peer_t)
-from pyrdv.engine.wire cimport PACKET_CREDIT, WIRE_HEADER, header_t
+    PEER_UP, SENT_LOG, UNIT, engine_t, op_t, peer_t, sent_t)
+from pyrdv.engine.wire cimport PACKET_ADVICE, PACKET_CREDIT, WIRE_HEADER, header_t
 from pyrdv.fabrics.contract cimport (
     FABRIC_AGAIN, FABRIC_OK, WR_SEND, work_request)
 
@@ -41,6 +43,8 @@ cdef int peer_connect(engine_t *e, peer_t *p) noexcept nogil:
     if p.state == PEER_LOST or p.state == PEER_CLOSED:
         return OP_PEER_LOST
     if p.state == PEER_NEW:
+        if e.policy != NULL and p.sent == NULL:
+            p.sent = <sent_t *> memory_new(e, SENT_LOG * sizeof(sent_t))
         status = p.fabric.ops.connect(p.fabric, p.rank)
         if status == FABRIC_OK:
             p.state = PEER_UP
@@ -65,6 +69,16 @@ cdef void header_fill(peer_t *p, header_t *h, int kind, uint32_t context, int32_
 
 cdef void credits_told(peer_t *p, const header_t *h) noexcept nogil:
     p.returned_told = h.credit
+
+
+cdef void announcement_posted(engine_t *e, peer_t *p, const header_t *h,
+                              bint used) noexcept nogil:
+    if e.policy != NULL:
+        e.policy.announced(e, p, h.context, h.tag, used)
+    if h.flags & PACKET_ADVICE:
+        advice_told(e, p, h)
+    p.send_sequence += 1
+    credits_told(p, h)
 
 
 cdef uint32_t eager_cost(uint64_t length) noexcept nogil:

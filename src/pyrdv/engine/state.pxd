@@ -7,6 +7,7 @@ the engine lives, so a stale pointer can always be told by its generation.
 """
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
+from pyrdv.engine.wire cimport rtr_t
 from pyrdv.fabrics.contract cimport completion, fabric_t, region
 
 
@@ -26,6 +27,10 @@ cdef enum:
     MESSAGES_LOW = 32           # free descriptors below which a call refills the pool
     UNIT = 64                   # bytes of one credit unit
     MESSAGE_UNITS = 6           # units that an unexpected message costs beside its data
+    OFFERS_LOW = 32             # free offers below which a call refills the pool
+    OFFERS_MAX = 32             # offers kept per peer
+    SENT_LOG = 64               # announcements to one peer whose envelopes are remembered
+    HABITS = 256                # envelopes whose use of RTRs is remembered
 
 # Results of operations; errors.from_status turns them into exceptions.
 cdef enum op_error:
@@ -47,21 +52,31 @@ cdef enum op_state:
     OP_QUEUED = 1               # send: waits in its peer's queue
     OP_WAITING = 2              # send: announced, waits for DONE
     OP_POSTED = 3               # receive: in the posted index
-    OP_READY = 4                # receive: matched, waits for room to post its READ or DONE
+    OP_READY = 4                # matched, waits for room to post its READ or DONE, WRITE or FIN
     OP_READING = 5              # receive: READ under way
-    OP_COMPLETE = 6
+    OP_LANDING = 6              # receive: START came, the peer writes into its buffer
+    OP_WRITING = 7              # send: WRITE under way
+    OP_COMPLETE = 8
 
 cdef enum op_flag:
     OP_SYNC = 1                 # send: complete only when matched
     OP_DONE_ONLY = 2            # receive: the data is here, DONE is still to be posted
     OP_REGISTERED = 4           # op.local is a live region
-    OP_REFUSED = 8              # receive: DONE must say that the data could not be read;
+    OP_REFUSED = 8              # DONE (send: FIN) must say that the data could not be moved;
                                 # op.error says why
+    OP_OFFERED = 16             # posted receive: the peer may hold its RTR
+    OP_CANCELLING = 32          # posted receive: cancelled once its peer's RTRs are revoked
 
 cdef enum message_kind:
     MESSAGE_EAGER = 1
     MESSAGE_RTS = 2
     MESSAGE_SELF = 3            # the sender is this process: data still in its buffer
+
+cdef enum revoke_state:
+    REVOKE_NONE = 0
+    REVOKE_WANTED = 1           # REVOKE is to be posted
+    REVOKE_SENT = 2
+    REVOKE_ANSWERED = 3         # REVOKED came; its consequences are for the next call
 
 cdef enum peer_state:
     PEER_NEW = 0                # no outbound connection yet
@@ -131,6 +146,32 @@ cdef struct message_t:
     void *data                  # EAGER: the copy
     op_t *sender                # SELF
 
+cdef struct offer_t:            # an RTR, kept by the sender
+    offer_t *next
+    uint64_t cookie             # the receive
+    uint64_t address
+    uint64_t key
+    uint64_t capacity
+    uint32_t context
+    int32_t tag
+    uint32_t skip               # announcements of this envelope that come before its own
+
+cdef struct sent_t:             # the envelope of an announcement
+    uint32_t context
+    int32_t tag
+
+cdef struct habit_t:            # how RTRs of one envelope fare, on both sides
+    uint32_t context
+    uint32_t peer
+    int32_t tag
+    uint32_t judged             # sender: RTRs used or dropped in this window
+    uint32_t used               # sender: of them used; while stopping: in a row
+    uint8_t known               # 0: an empty record
+    uint8_t stopping            # sender: it said STOP last
+    uint8_t advice              # sender: PACKET_STOP or PACKET_RESUME, to be told
+    uint8_t stopped             # receiver: it heard STOP last
+    uint8_t skipped             # receiver: RTRs kept back since the last trial
+
 cdef struct peer_t:
     fabric_t *fabric
     uint8_t state
@@ -146,13 +187,20 @@ cdef struct peer_t:
     uint32_t recv_sequence
     op_t *queue_head            # sends in order of their calls, not yet announced
     op_t *queue_tail
-    op_t *ready_head            # matched receives waiting to post
+    op_t *ready_head            # matched operations waiting to post
     op_t *ready_tail
     uint32_t eager_sent         # cumulative units, modulo 2**32
     uint32_t eager_returned     # as told by the peer
     uint32_t eager_taken        # units that arrived, cumulative; modulo 2**32 like all of these
     uint32_t returned           # units we give back, cumulative
     uint32_t returned_told      # as last told to the peer
+    uint8_t revoking            # revoke_state of the RTRs we sent
+    uint8_t revoke_owed         # it revoked its RTRs: REVOKED is to be posted
+    uint32_t offer_count
+    offer_t *offers             # its RTRs, oldest last
+    sent_t *sent                # ring of SENT_LOG, by sequence number; NULL: no memory for it
+
+cdef struct engine_t
 
 cdef struct counters_t:
     uint64_t sends_eager
@@ -162,9 +210,34 @@ cdef struct counters_t:
     uint64_t receives
     uint64_t unexpected
     uint64_t reads
+    uint64_t writes
+    uint64_t rtrs_sent
+    uint64_t rtrs_received
+    uint64_t rtrs_used          # received, and answered by START
+    uint64_t rtrs_stale         # dropped: their receive was meant for an earlier message
+    uint64_t rtrs_unused        # dropped: their message went eager or did not fit
+    uint64_t rtrs_refused       # dropped: no room for them, or too old to tell
+    uint64_t rtrs_revoked       # dropped: a cancel took them back
+    uint64_t revokes_sent
+    uint64_t rtrs_withheld      # not sent, because the sender had said STOP
+    uint64_t stops_sent
+    uint64_t resumes_sent
     uint64_t credits_sent
     uint64_t packets_refused
     uint64_t protocol_errors
+
+# How sends and offered receives find each other; one file of `speculation` each.
+# All are step-safe, under the lock.
+cdef struct policy_t:
+    # May posted receive `op` send an RTR now?  Fills `ahead` of docs/wire.md, section 4.1.
+    bint (*may_offer)(engine_t *e, const op_t *op, uint32_t *ahead) noexcept nogil
+    # An RTR arrived, well-formed: keep it in `offers`, or drop it and count why.
+    void (*arrived)(engine_t *e, peer_t *p, const rtr_t *rtr) noexcept nogil
+    # The offer that the next announcement of this envelope is meant for, or NULL.
+    offer_t *(*find)(engine_t *e, peer_t *p, uint32_t context, int32_t tag) noexcept nogil
+    # An announcement was posted; its sequence number is p.send_sequence.  `used`: by START.
+    void (*announced)(engine_t *e, peer_t *p, uint32_t context, int32_t tag,
+                      bint used) noexcept nogil
 
 cdef struct engine_t:
     uint32_t lock
@@ -190,7 +263,13 @@ cdef struct engine_t:
     op_t *op_free
     uint32_t ops_in_use
     uint32_t regions_in_use
-    uint32_t reading            # READs under way
+    uint32_t moving             # READs and WRITEs under way
+    const policy_t *policy      # of speculative rendezvous; NULL: off
+    uint32_t adapt              # per cent of RTRs used below which they are stopped; 0: never
+    uint32_t advices            # habits with something to tell
+    habit_t habits[HABITS]
+    offer_t *offer_free
+    uint32_t offer_free_count
     message_t *message_free
     uint32_t message_free_count
     uint32_t messages_in_use

@@ -5,6 +5,8 @@ from pyrdv.engine.state cimport engine_t, op_t, peer_t
 # step.  Take a batch of packets from every fabric, serve peers that wait to
 # post; returns how many things happened.
 cdef int step(engine_t *e) noexcept nogil
+# call.  Further steps while READs or WRITEs need polls; how many things happened.
+cdef int keep_moving(engine_t *e) noexcept nogil
 # call.  step, and what only a call may do: refill pools, connect, end peers,
 # now and then accept connections.
 cdef int turn(engine_t *e) noexcept nogil

@@ -24,31 +24,38 @@ from pyrdv.engine.protocols.eager cimport eager_arrived, eager_post
 from pyrdv.engine.protocols.finish cimport end_operations, finish_act, finish_arrived
 from pyrdv.engine.protocols.rendezvous_get cimport (
     get_ended, get_serve, rts_arrived, rts_post)
+from pyrdv.engine.protocols.rendezvous_put cimport (
+    fin_arrived, offer_for, put_ended, put_serve, revoke_act, revoke_arrived, revoke_serve,
+    revoked_arrived, rtr_arrived, start_arrived, start_post)
 from pyrdv.engine.protocols.select cimport PROTOCOL_EAGER, choose
+from pyrdv.engine.speculation.adaptation cimport advice_heard
 from pyrdv.engine.state cimport (
-    MESSAGES_LOW, OP_DONE_ONLY, OP_NOT_REGISTERED, OP_PEER_LOST, OP_REGISTERED, OP_SYNC,
-    OP_WAITING, PEER_CLOSED, PEER_LOST, PEER_NEW, PEER_UP, POLL_BATCH, SERVE_LIMIT, engine_t,
-    op_t, peer_t)
+    MESSAGES_LOW, OFFERS_LOW, OP_DONE_ONLY, OP_NOT_REGISTERED, OP_PEER_LOST, OP_REGISTERED,
+    OP_SEND, OP_SYNC, OP_WAITING, PEER_CLOSED, PEER_LOST, PEER_NEW, PEER_UP, POLL_BATCH,
+    REVOKE_ANSWERED, SERVE_LIMIT, engine_t, offer_t, op_t, peer_t)
 from pyrdv.engine.wire cimport (
-    PACKET_CREDIT, PACKET_DONE, PACKET_EAGER, PACKET_FINISH, PACKET_REFUSED, PACKET_RTS,
-    PACKET_SYNC, WIRE_HEADER, WIRE_RTS, header_t, rts_t)
+    PACKET_ADVICE, PACKET_CREDIT, PACKET_DONE, PACKET_EAGER, PACKET_FIN, PACKET_FINISH,
+    PACKET_REFUSED, PACKET_REVOKE, PACKET_REVOKED, PACKET_RTR, PACKET_RTS, PACKET_START,
+    PACKET_SYNC, WIRE_HEADER, WIRE_RTR, WIRE_RTS, header_t, rtr_t, rts_t)
 from pyrdv.fabrics.contract cimport (
-    ACCESS_REMOTE_READ, EVENT_CLOSED, EVENT_LOST, EVENT_PACKET, EVENT_READ, FABRIC_AGAIN,
-    FABRIC_LOST, FABRIC_OK, completion, fabric_t)
+    ACCESS_REMOTE_READ, EVENT_CLOSED, EVENT_LOST, EVENT_PACKET, EVENT_READ, EVENT_WRITE,
+    FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, completion, fabric_t)
 
 
 # Wire layouts are pinned (docs/wire.md); enforced where the packets are parsed.
-if sizeof(header_t) != WIRE_HEADER or sizeof(rts_t) != WIRE_RTS:
-    raise ImportError(f"wire layout: header {sizeof(header_t)}, RTS {sizeof(rts_t)} bytes")
+if sizeof(header_t) != WIRE_HEADER or sizeof(rts_t) != WIRE_RTS or sizeof(rtr_t) != WIRE_RTR:
+    raise ImportError(f"wire layout: header {sizeof(header_t)}, RTS {sizeof(rts_t)}, "
+                      f"RTR {sizeof(rtr_t)} bytes")
 
 
 cdef enum:
     IDLE_MASK = 1023            # turns without an event between two looks for connections
     BUSY_MASK = 255             # the same for turns with events
-    TURN_READS = 32             # further steps of one turn while READs need polls
+    TURN_MOVES = 32             # further steps of one turn while READs or WRITEs need polls
 
 
 cdef int announce(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+    cdef offer_t *offer
     cdef int status
     if p.state != PEER_UP:
         if p.state == PEER_NEW:
@@ -72,7 +79,8 @@ cdef int announce(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
             if op_register(e, op, p.rank, ACCESS_REMOTE_READ) != 0:
                 op_complete(e, op, OP_NOT_REGISTERED)
                 return FABRIC_LOST
-        status = rts_post(e, p, op)
+        offer = offer_for(e, p, op)
+        status = rts_post(e, p, op) if offer == NULL else start_post(e, p, op, offer)
     if status != FABRIC_OK and status != FABRIC_AGAIN:
         op_complete(e, op, OP_PEER_LOST)
     return status
@@ -89,10 +97,15 @@ cdef bint well_formed(const header_t *h, uint32_t length) noexcept nogil:
     if h.reserved or h.reserved2:
         return False
     if h.kind == PACKET_EAGER:
-        return length - WIRE_HEADER == h.length and not h.flags & ~PACKET_SYNC
+        return (length - WIRE_HEADER == h.length
+                and not h.flags & ~(PACKET_SYNC | PACKET_ADVICE))
     if h.kind == PACKET_RTS:
-        return length == WIRE_RTS and not h.flags
-    if h.kind == PACKET_DONE:
+        return length == WIRE_RTS and not h.flags & ~PACKET_ADVICE
+    if h.kind == PACKET_START:
+        return length == WIRE_HEADER and not h.flags & ~PACKET_ADVICE
+    if h.kind == PACKET_RTR:
+        return length == WIRE_RTR and not h.flags
+    if h.kind == PACKET_DONE or h.kind == PACKET_FIN:
         return length == WIRE_HEADER and not h.flags & ~PACKET_REFUSED
     return length == WIRE_HEADER and not h.flags
 
@@ -102,6 +115,41 @@ cdef bint announced(peer_t *p, const header_t *h) noexcept nogil:
     if p.finished and p.state != PEER_CLOSED and p.state != PEER_LOST:
         return False
     return h.tag >= 0 and h.sequence == p.recv_sequence
+
+
+cdef inline void handled(engine_t *e, peer_t *p, const header_t *h) noexcept nogil:
+    # An announcement was taken.
+    p.recv_sequence += 1
+    if h.flags & PACKET_ADVICE:
+        advice_heard(e, p, h)
+
+
+cdef bint never_refused(engine_t *e, peer_t *p, const header_t *h,
+                        const void *data) noexcept nogil:
+    """Handle a packet of a kind that is always taken; whether it is legal."""
+    cdef rtr_t rtr
+    if h.kind == PACKET_CREDIT:
+        return True
+    if h.kind == PACKET_RTR:
+        rtr.header = h[0]
+        memcpy(<char *> &rtr + WIRE_HEADER, <const char *> data + WIRE_HEADER,
+               WIRE_RTR - WIRE_HEADER)
+        return rtr_arrived(e, p, &rtr)
+    if h.kind == PACKET_START:
+        if not announced(p, h) or not start_arrived(e, p, h):
+            return False
+        handled(e, p, h)
+        return True
+    if h.kind == PACKET_FIN:
+        return fin_arrived(e, p, h)
+    if h.kind == PACKET_REVOKE:
+        return revoke_arrived(e, p)
+    if h.kind == PACKET_REVOKED:
+        return revoked_arrived(e, p)
+    if h.kind == PACKET_FINISH:
+        finish_arrived(e, p)
+        return True
+    return False
 
 
 cdef bint packet(engine_t *e, peer_t *p, const void *data, uint32_t length) noexcept nogil:
@@ -121,7 +169,7 @@ cdef bint packet(engine_t *e, peer_t *p, const void *data, uint32_t length) noex
         if announced(p, h) and eager_affordable(e, p, h.length):
             if not eager_arrived(e, p, h, <const char *> data + WIRE_HEADER):
                 return False
-            p.recv_sequence += 1
+            handled(e, p, h)
             legal = True
     elif h.kind == PACKET_DONE:
         legal = done_arrived(e, p, h)
@@ -131,13 +179,10 @@ cdef bint packet(engine_t *e, peer_t *p, const void *data, uint32_t length) noex
                    WIRE_RTS - WIRE_HEADER)
             if not rts_arrived(e, p, &r):
                 return False
-            p.recv_sequence += 1
+            handled(e, p, h)
             legal = True
-    elif h.kind == PACKET_CREDIT:
-        legal = True
-    elif h.kind == PACKET_FINISH:
-        finish_arrived(e, p)
-        legal = True
+    else:
+        legal = never_refused(e, p, h, data)
     if not legal:
         violation(e, p)
     return True
@@ -166,6 +211,8 @@ cdef int take_batch(engine_t *e, fabric_t *fabric, int count) noexcept nogil:
             run += 1
         elif c.kind == EVENT_READ:
             get_ended(e, c)
+        elif c.kind == EVENT_WRITE:
+            put_ended(e, c)
         elif c.kind == EVENT_LOST or c.kind == EVENT_CLOSED:
             p.gone = c.kind
             e.call_needed = 1
@@ -179,7 +226,7 @@ cdef int take_batch(engine_t *e, fabric_t *fabric, int count) noexcept nogil:
 
 
 cdef int serve_peer(engine_t *e, peer_t *p) noexcept nogil:
-    """Post what waits for `p`: DONEs and READs first, for they free others."""
+    """Post what waits for `p`: transfers and their ends first, for they free others."""
     cdef int posts = 0
     cdef op_t *op
     cdef int status
@@ -190,7 +237,7 @@ cdef int serve_peer(engine_t *e, peer_t *p) noexcept nogil:
         else:
             # get_serve may turn the op into a DONE-only one and queue it again.
             ready_pop(p)
-            status = get_serve(e, p, op)
+            status = put_serve(e, p, op) if op.kind == OP_SEND else get_serve(e, p, op)
             if status == FABRIC_AGAIN:
                 op.next = p.ready_head
                 p.ready_head = op
@@ -209,6 +256,7 @@ cdef int serve_peer(engine_t *e, peer_t *p) noexcept nogil:
             break
         queue_pop(p)
         posts += 1
+    revoke_serve(e, p)
     credit_serve(e, p)
     return posts
 
@@ -265,6 +313,9 @@ cdef int call_work(engine_t *e) noexcept nogil:
         elif p.finished == 1:
             finish_act(e, p)
             happened += 1
+        elif p.revoking == REVOKE_ANSWERED:
+            revoke_act(e, p)
+            happened += 1
         elif p.state == PEER_NEW and (p.active or p.queue_head != NULL or p.ready_head != NULL):
             if peer_connect(e, p) != 0:
                 p.gone = EVENT_LOST
@@ -285,19 +336,25 @@ cdef int maintain(engine_t *e) noexcept nogil:
     return happened
 
 
+cdef int keep_moving(engine_t *e) noexcept nogil:
+    # A call that comes rarely must not move one chunk each time.
+    cdef int happened = 0
+    cdef int more = 0
+    while e.moving and e.polled and more < TURN_MOVES:
+        happened += step(e)
+        more += 1
+    return happened
+
+
 cdef int turn(engine_t *e) noexcept nogil:
     cdef int happened
-    cdef int more = 0
     e.in_call = 1
-    if e.starved or e.message_free_count < MESSAGES_LOW:
+    if e.starved or e.message_free_count < MESSAGES_LOW \
+            or e.policy != NULL and e.offer_free_count < OFFERS_LOW:
         pools_reserve(e)
     if e.unexpected.entries > e.unexpected.mask:
         unexpected_reserve(e)
-    happened = step(e)
-    while e.reading and e.polled and more < TURN_READS:
-        # A call that comes rarely must not move one chunk each time.
-        happened += step(e)
-        more += 1
+    happened = step(e) + keep_moving(e)
     if e.call_needed:
         happened += call_work(e)
     if happened:

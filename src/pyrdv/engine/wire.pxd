@@ -8,9 +8,10 @@ from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef enum:
-    WIRE_VERSION = 1        # section 1; part of the start-up handshake
+    WIRE_VERSION = 2        # section 1; part of the start-up handshake
     WIRE_HEADER = 40        # sizeof(header_t), asserted in step.pyx
     WIRE_RTS = 56           # sizeof(rts_t), asserted in step.pyx
+    WIRE_RTR = 64           # sizeof(rtr_t), asserted in step.pyx
 
 cdef enum packet_kind:      # section 2; retired numbers are never used again
     PACKET_EAGER = 1        # an announcement with its data behind the header
@@ -18,10 +19,18 @@ cdef enum packet_kind:      # section 2; retired numbers are never used again
     PACKET_DONE = 3         # the receiver has taken (or matched) message `cookie`
     PACKET_CREDIT = 4       # nothing but the credit field
     PACKET_FINISH = 5       # no more announcements, no more receives; buffers stay readable
+    PACKET_RTR = 6          # a posted receive offers its buffer
+    PACKET_START = 7        # an announcement: its data is written into the offered buffer
+    PACKET_FIN = 8          # the data of receive `cookie` is in its buffer
+    PACKET_REVOKE = 9       # every RTR before this packet is void
+    PACKET_REVOKED = 10     # answer: no START for those RTRs follows this packet
 
 cdef enum packet_flag:      # section 2.1
     PACKET_SYNC = 1         # EAGER: answer with DONE when matched
-    PACKET_REFUSED = 2      # DONE: the receiver could not read the data
+    PACKET_REFUSED = 2      # DONE, FIN: the data could not be read, or written
+    PACKET_STOP = 4         # announcements: send no RTRs of this envelope
+    PACKET_RESUME = 8       # announcements: send them again
+    PACKET_ADVICE = 12      # either of the two
 
 cdef struct header_t:       # section 3: every packet begins with it
     uint8_t kind
@@ -29,9 +38,10 @@ cdef struct header_t:       # section 3: every packet begins with it
     uint16_t reserved       # zero
     uint32_t context        # announcements: communicator context
     int32_t tag             # announcements: >= 0
-    uint32_t sequence       # announcements: 0, 1, 2 … per ordered pair of ranks
-    uint64_t length         # announcements: message bytes; DONE: bytes taken
-    uint64_t cookie         # RTS, SYNC: the sender's operation; DONE: the same
+    uint32_t sequence       # announcements: 0, 1, 2 … per ordered pair of ranks; RTR: `seen`
+    uint64_t length         # announcements: message bytes; DONE, FIN: bytes moved; RTR: room
+    uint64_t cookie         # RTS, SYNC: the sender's operation; DONE: the same;
+                            # RTR: the receiver's operation; START, FIN: the same
     uint32_t credit         # cumulative eager units given back, modulo 2**32
     uint32_t reserved2      # zero
 
@@ -39,3 +49,10 @@ cdef struct rts_t:          # section 4
     header_t header
     uint64_t address        # of the data in the sender
     uint64_t key            # of the sender's region
+
+cdef struct rtr_t:          # section 4.1; header.sequence: announcements handled so far
+    header_t header
+    uint64_t address        # of the room in the receiver
+    uint64_t key            # of the receiver's region
+    uint32_t ahead          # earlier receives of this envelope that are still unmatched
+    uint32_t reserved       # zero

@@ -58,7 +58,8 @@ cdef enum wr_flag:
     WR_FENCE = 2            # see F5
 
 cdef enum access_flag:
-    ACCESS_LOCAL = 1        # local source or sink of a transfer
+    ACCESS_LOCAL = 1        # local sink of a transfer; a source needs no right of its own,
+                            # so that read-only memory can be sent
     ACCESS_REMOTE_READ = 2
     ACCESS_REMOTE_WRITE = 4
 

@@ -4,6 +4,7 @@
 Every method is one call of the contract with checked arguments and copied
 results; statuses come back as the contract's numbers.
 """
+cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
@@ -35,6 +36,7 @@ cdef enum:
     POLL_MAX = 256
 
 
+@cython.no_gc_clear     # the collector would take the view away before it is released
 cdef class Region:
     """A registered buffer; holds the buffer until ``deregister``."""
 

@@ -40,7 +40,7 @@ class Card:
     allowance : int
         Its PYRDV_UNEXPECTED_MAX, bytes.
     choices : int
-        Its PYRDV_FABRIC and PYRDV_CONNECT, as one number below 256.
+        Its PYRDV_FABRIC, PYRDV_CONNECT and PYRDV_SPECULATION, as one number below 256.
     place : bytes
         Equal for ranks that may use shared memory.
     processors : bytes

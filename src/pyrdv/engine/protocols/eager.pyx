@@ -16,8 +16,9 @@ from libc.string cimport memcpy, memset
 from pyrdv.engine.matching cimport message_keep, posted_find, posted_remove
 from pyrdv.engine.op cimport (
     message_new, message_release, op_complete, op_fit, op_matched)
-from pyrdv.engine.peer cimport credit_return, credits_told, eager_cost, header_fill
+from pyrdv.engine.peer cimport announcement_posted, credit_return, eager_cost, header_fill
 from pyrdv.engine.protocols.done cimport done_start
+from pyrdv.engine.speculation.adaptation cimport advice
 from pyrdv.engine.state cimport (
     MESSAGE_EAGER, OP_RECV, PEER_SELF, engine_t, message_t, op_t, peer_t)
 from pyrdv.engine.wire cimport PACKET_EAGER, PACKET_SYNC, WIRE_HEADER, header_t
@@ -30,8 +31,9 @@ cdef int eager_post(engine_t *e, peer_t *p, uint32_t context, int32_t tag, const
     cdef work_request wr
     cdef int status
     header_fill(p, &h, PACKET_EAGER, context, tag, length, cookie)
+    h.flags = advice(e, p, context, tag)
     if cookie:
-        h.flags = PACKET_SYNC
+        h.flags |= PACKET_SYNC
     memset(&wr, 0, sizeof(wr))
     wr.opcode = WR_SEND
     wr.header = &h
@@ -40,9 +42,8 @@ cdef int eager_post(engine_t *e, peer_t *p, uint32_t context, int32_t tag, const
     wr.length = length
     status = p.fabric.ops.post(p.fabric, p.rank, &wr, 1)
     if status == FABRIC_OK:
-        p.send_sequence += 1
+        announcement_posted(e, p, &h, False)
         p.eager_sent += eager_cost(length)
-        credits_told(p, &h)
         e.counters.sends_eager += 1
     return status
 

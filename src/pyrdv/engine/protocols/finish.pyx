@@ -14,9 +14,11 @@ from libc.string cimport memset
 from pyrdv.engine.matching cimport posted_remove
 from pyrdv.engine.op cimport op_complete, op_fit
 from pyrdv.engine.peer cimport credits_told, header_fill
+from pyrdv.engine.speculation.offers cimport offers_clear
 from pyrdv.engine.state cimport (
-    OP_DONE_ONLY, OP_FREE, OP_PEER_LOST, OP_POSTED, OP_QUEUED, OP_READY, OP_REFUSED, OP_WAITING,
-    OPS_PER_SLAB, engine_t, op_t, peer_t)
+    OP_CANCELLED, OP_CANCELLING, OP_DONE_ONLY, OP_FREE, OP_LANDING, OP_PEER_LOST, OP_POSTED,
+    OP_QUEUED, OP_READY, OP_REFUSED, OP_WAITING, OPS_PER_SLAB, REVOKE_NONE, engine_t, op_t,
+    peer_t)
 from pyrdv.engine.wire cimport PACKET_FINISH, WIRE_HEADER, header_t
 from pyrdv.fabrics.contract cimport FABRIC_OK, WR_SEND, work_request
 
@@ -52,8 +54,10 @@ cdef void finish_act(engine_t *e, peer_t *p) noexcept nogil:
 cdef void end_operation(engine_t *e, peer_t *p, op_t *op, bint everything) noexcept nogil:
     if op.state == OP_POSTED and op.peer == p.rank:
         posted_remove(e, op)
-        op_complete(e, op, OP_PEER_LOST)
+        op_complete(e, op, OP_CANCELLED if op.flags & OP_CANCELLING else OP_PEER_LOST)
     elif (op.state == OP_QUEUED or op.state == OP_WAITING) and op.peer == p.rank:
+        op_complete(e, op, OP_PEER_LOST)
+    elif everything and op.state == OP_LANDING and op.peer == p.rank:
         op_complete(e, op, OP_PEER_LOST)
     elif everything and op.state == OP_READY and op.source == p.rank:
         # The data of an eager message is here; only its DONE cannot be told any more.
@@ -64,10 +68,12 @@ cdef void end_operation(engine_t *e, peer_t *p, op_t *op, bint everything) noexc
 
 
 cdef void end_operations(engine_t *e, peer_t *p, bint everything) noexcept nogil:
-    """A READ under way is not touched: it ends through poll (F4)."""
+    """A READ or WRITE under way is not touched: it ends through poll (F4)."""
     cdef uint32_t slab
     cdef int i
     p.queue_head = p.queue_tail = NULL
+    offers_clear(e, p)
+    p.revoking = REVOKE_NONE
     if everything:
         p.ready_head = p.ready_tail = NULL
     for slab in range(e.op_slab_count):

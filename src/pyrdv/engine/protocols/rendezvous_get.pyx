@@ -18,8 +18,9 @@ from pyrdv.engine.matching cimport message_keep, posted_find, posted_remove
 from pyrdv.engine.op cimport (
     message_new, message_release, op_complete, op_cookie, op_fit, op_lookup,
     op_matched, op_register)
-from pyrdv.engine.peer cimport credits_told, header_fill, ready_append
+from pyrdv.engine.peer cimport announcement_posted, header_fill, ready_append
 from pyrdv.engine.protocols.done cimport done_fill, done_start
+from pyrdv.engine.speculation.adaptation cimport advice
 from pyrdv.engine.state cimport (
     MESSAGE_RTS, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST, OP_READING, OP_RECV, OP_REFUSED,
     OP_REGISTERED, OP_WAITING, PEER_NEW, PEER_UP, engine_t, message_t, op_t, peer_t)
@@ -34,6 +35,7 @@ cdef int rts_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     cdef work_request wr
     cdef int status
     header_fill(p, &rts.header, PACKET_RTS, op.context, op.tag, op.length, op_cookie(op))
+    rts.header.flags = advice(e, p, op.context, op.tag)
     rts.address = <uint64_t> op.buffer
     rts.key = op.local.key
     memset(&wr, 0, sizeof(wr))
@@ -42,8 +44,7 @@ cdef int rts_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     wr.header_length = WIRE_RTS
     status = p.fabric.ops.post(p.fabric, p.rank, &wr, 1)
     if status == FABRIC_OK:
-        p.send_sequence += 1
-        credits_told(p, &rts.header)
+        announcement_posted(e, p, &rts.header, False)
         op.state = OP_WAITING
         e.counters.sends_rendezvous += 1
     return status
@@ -143,7 +144,7 @@ cdef int get_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
         op.moved += piece
         op.state = OP_READING
         e.counters.reads += 1
-        e.reading += 1
+        e.moving += 1
     elif status != FABRIC_AGAIN:
         op_complete(e, op, OP_PEER_LOST)
     return status
@@ -154,7 +155,7 @@ cdef void get_ended(engine_t *e, const completion *c) noexcept nogil:
     cdef peer_t *p
     if op == NULL or op.kind != OP_RECV or op.state != OP_READING:
         return
-    e.reading -= 1
+    e.moving -= 1
     p = &e.peers[op.source]
     if c.status == FABRIC_OK:
         if op.moved < wanted(op):

@@ -31,6 +31,11 @@ cdef extern from "ring.h" nogil:
         SHM_JOBS
         SHM_CELLS
         SHM_CELL
+        SHM_TAIL
+        SHM_TAIL_BACK
+        SHM_TAIL_ARMED
+        SHM_TAIL_CLAIMED
+        SHM_TAIL_TAKEN
         SHM_CHUNK_MIN
         SHM_CHUNK_MAX
         SHM_KIND_INLINE
@@ -52,6 +57,11 @@ cdef extern from "ring.h" nogil:
         uint32_t to_producer
         uint32_t done
         uint32_t helper_error
+        uint64_t tail
+    struct shm_tail:
+        uint32_t length
+        uint32_t after
+        uint8_t data[56]
     struct shm_stage:
         uint32_t serial
         uint32_t to_producer
@@ -76,9 +86,11 @@ cdef extern from "ring.h" nogil:
         uint32_t consumer_bye
         shm_stage stage
         shm_job jobs[16]
+        shm_tail tails[16]
         shm_slot slots[128]
         uint8_t bulk[0]
     uint64_t shm_claim(uint64_t generation, uint64_t chunks, uint64_t next)
+    uint64_t shm_tail_word(uint64_t claim, uint64_t state)
     uint32_t shm_claim_chunks(uint64_t claim)
     uint32_t shm_claim_next(uint64_t claim)
     uint32_t shm_bulk_size(uint32_t ranks)
@@ -110,6 +122,7 @@ cdef extern from "<sys/socket.h>" nogil:
 cdef enum node_state:
     NODE_NEW = 0        # waits for its fence, for room or for a turn
     NODE_ACTIVE = 1     # a transfer under way
+    NODE_TAKEN = 2      # a SEND that the consumer took from the tail
 
 cdef enum:
     NODES = 512         # posted and not completed work requests, all peers
@@ -128,6 +141,7 @@ cdef struct node_t:
     uint8_t state
     int8_t status
     uint8_t alone       # do not share it: a helper failed
+    uint8_t tailed      # the SEND behind it stands in the job's tail
     int slot            # in the segment's job table, or NO_SLOT
     uint32_t peer
     uint32_t chain      # serial number; nodes of a chain are neighbours
@@ -172,6 +186,10 @@ cdef struct inbound_t:
     uint32_t bulk_tail
     uint32_t polled     # returned by the last poll and not released
     uint32_t length[128]  # of the returned packets: never read twice
+    shm_tail kept[16]   # packets taken from tails
+    uint32_t kept_head  # released
+    uint32_t kept_tail  # taken
+    uint32_t kept_polled  # returned by the last poll, before the ring's, and not released
     uint32_t help_seen
     uint8_t can_help
     uint8_t staged      # it has cells; never read from shared memory again

@@ -11,17 +11,17 @@ D3  F6, F7: what poll returned stays in the ring until release; the lengths are
     remembered privately, so a peer that changes them afterwards shifts nothing.
     The end of a peer is reported when its ring is empty and released.
 """
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint32_t, uint64_t
 
 from pyrdv.fabrics.contract cimport (
     EVENT_CLOSED, EVENT_LOST, EVENT_PACKET, FABRIC_AGAIN, FABRIC_INVALID, FABRIC_LOST, FABRIC_OK,
     HEADER_MAX, WR_FENCE, WR_READ, WR_SEND, WR_WRITE, completion, fabric_t, work_request)
 from pyrdv.fabrics.shm.channel cimport (
-    SHM_INLINE, SHM_KIND_BULK, SHM_KIND_INLINE, SHM_SLOTS, fail_peer,
+    SHM_INLINE, SHM_JOBS, SHM_KIND_BULK, SHM_KIND_INLINE, SHM_SLOTS, fail_peer,
     glance32, have_room, inbound_t, observe32, outbound_t, peer_t, put_packet, return_room,
-    shm_bulk_need, shm_bulk_place, shm_slot, shm_t, wake_consumer, wake_producer)
+    shm_bulk_need, shm_bulk_place, shm_slot, shm_t, shm_tail, wake_consumer, wake_producer)
 from pyrdv.fabrics.shm.transfer cimport (
-    transfer_add, transfer_flush, transfer_ready, transfer_report, transfer_turn)
+    transfer_add, transfer_flush, transfer_go, transfer_ready, transfer_report, transfer_turn)
 
 
 cdef int post_chain(shm_t *self, uint32_t peer, const work_request *chain,
@@ -75,6 +75,8 @@ cdef int post_chain(shm_t *self, uint32_t peer, const work_request *chain,
         else:
             put_packet(self, out, request.header, request.header_length, request.local,
                        <uint32_t> request.length)
+    if nodes:
+        transfer_go(self, peer)
     if slots:
         wake_consumer(self, out)
     return FABRIC_OK
@@ -122,13 +124,41 @@ cdef int shm_post(fabric_t *base, uint32_t peer, const work_request *chain,
     return FABRIC_OK
 
 
+cdef int take_kept(inbound_t *into, uint32_t rank, completion *out, int limit) noexcept nogil:
+    # Packets that came with a transfer's end, if everything before them was released (Y4).  An
+    # empty ring is proof enough, whatever a broken peer says.
+    cdef shm_tail *kept
+    cdef shm_slot *slot = &into.segment.slots[into.tail & (SHM_SLOTS - 1)]
+    cdef int count = 0
+    into.kept_polled = 0
+    while count < limit and into.kept_head + into.kept_polled != into.kept_tail:
+        kept = &into.kept[(into.kept_head + into.kept_polled) % SHM_JOBS]
+        if (<int32_t> (into.tail - kept.after) < 0
+                and observe32(&slot.stamp) == into.tail + 1):
+            break
+        out[count].kind = EVENT_PACKET
+        out[count].status = FABRIC_OK
+        out[count].peer = rank
+        out[count].length = kept.length
+        out[count].data = kept.data
+        into.kept_polled += 1
+        count += 1
+    return count
+
+
 cdef int take_packets(shm_t *self, inbound_t *into, uint32_t rank, completion *out,
                       int limit) noexcept nogil:
     # Up to `limit` packets from the ring's tail on.  Partner: put_packet.
     cdef uint32_t index = into.tail, bulk = into.bulk_tail, word, length
     cdef shm_slot *slot
     cdef int count = 0
+    cdef int kept = 0
+    if into.kept_head != into.kept_tail:
+        kept = count = take_kept(into, rank, out, limit)
     while count < limit:
+        if (into.kept_head + into.kept_polled != into.kept_tail
+                and index == into.kept[(into.kept_head + into.kept_polled) % SHM_JOBS].after):
+            break
         slot = &into.segment.slots[index & (SHM_SLOTS - 1)]
         if observe32(&slot.stamp) != index + 1 or index - into.tail == SHM_SLOTS:
             break
@@ -150,7 +180,7 @@ cdef int take_packets(shm_t *self, inbound_t *into, uint32_t rank, completion *o
         into.length[index & (SHM_SLOTS - 1)] = length
         index += 1
         count += 1
-    into.polled = <uint32_t> count
+    into.polled = <uint32_t> (count - kept)
     return count
 
 
@@ -164,6 +194,11 @@ cdef void shm_release(fabric_t *base, uint32_t peer, int count) noexcept nogil:
     if into == NULL:
         return
     for _i in range(<uint32_t> count):
+        if into.kept_polled:
+            into.kept_head += 1
+            into.kept_polled -= 1
+            self.counters.received += 1
+            continue
         if into.polled == 0:
             break
         length = into.length[into.tail & (SHM_SLOTS - 1)]
@@ -191,7 +226,8 @@ cdef void unlist(shm_t *self, inbound_t *into) noexcept nogil:
 
 cdef bint drained(inbound_t *into) noexcept nogil:
     cdef shm_slot *slot = &into.segment.slots[into.tail & (SHM_SLOTS - 1)]
-    return into.polled == 0 and observe32(&slot.stamp) != into.tail + 1
+    return (into.polled == 0 and into.kept_head == into.kept_tail
+            and observe32(&slot.stamp) != into.tail + 1)
 
 
 cdef int report_ends(shm_t *self, completion *out, int limit) noexcept nogil:
@@ -271,6 +307,8 @@ cdef bint datapath_ready(shm_t *self) noexcept nogil:
         index = into.tail + into.polled
         if (into.polled < SHM_SLOTS
                 and observe32(&into.segment.slots[index & (SHM_SLOTS - 1)].stamp) == index + 1):
+            return True
+        if into.kept_head + into.kept_polled != into.kept_tail:
             return True
     for i in range(self.ending_count):
         peer = &self.peers[self.ending[i]]

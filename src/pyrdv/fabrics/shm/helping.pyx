@@ -11,6 +11,7 @@ from pyrdv.fabrics.shm.channel cimport (
     SHM_CHUNK_MAX, SHM_JOBS, add32, claim64, fail_peer, glance32, glance64, inbound_t, note32,
     observe32, observe64, shm_claim_chunks, shm_claim_next, shm_job, shm_t, wake_producer)
 from pyrdv.fabrics.shm.staging cimport stage_serve
+from pyrdv.fabrics.shm.tails cimport tail_take
 
 
 cdef extern from "<sys/uio.h>" nogil:
@@ -83,7 +84,9 @@ cdef bint help_one(shm_t *self, inbound_t *into) noexcept nogil:
             length = chunk_size
         if copy_chunk(into.pid, mine + offset, theirs + offset, length, not reading) != FABRIC_OK:
             note32(&job.helper_error, 1)
-        add32(&job.done, 1)
+        if (add32(&job.done, 1) == shm_claim_chunks(word)
+                and not glance32(&job.helper_error)):
+            tail_take(into, index, word)
         self.counters.chunks_helped += 1
         wake_producer(self, into)
         return True

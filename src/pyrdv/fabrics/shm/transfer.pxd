@@ -9,6 +9,8 @@ from pyrdv.fabrics.shm.channel cimport shm_t
 # (self.free_count) and the peer is connected.  `waits`: as if it had WR_FENCE.
 cdef void transfer_add(shm_t *self, uint32_t peer, const work_request *request,
                        bint waits) noexcept nogil
+# step.  The whole chain was added: start those of its transfers that need not wait.
+cdef void transfer_go(shm_t *self, uint32_t peer) noexcept nogil
 # step.  One bounded turn of copying: own transfers, else help a peer.
 cdef void transfer_turn(shm_t *self) noexcept nogil
 # step.  End everything that was posted to a peer that is gone.

@@ -27,12 +27,13 @@ from pyrdv.fabrics.contract cimport (
     EVENT_READ, EVENT_WRITE, FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, WR_FENCE, WR_READ, WR_SEND,
     WR_SIGNALED, completion, work_request)
 from pyrdv.fabrics.shm.channel cimport (
-    NO_SLOT, NODE_ACTIVE, NODE_NEW, SHM_CHUNK_MAX, SHM_CHUNK_MIN, SHM_GENERATIONS, SHM_JOBS,
-    add32, claim64, fail_peer, glance32, have_room, inbound_t, node_t, note32, note64, observe32,
-    observe64, outbound_t, peer_t, publish32, publish64, put_packet, shm_claim, shm_claim_next,
-    shm_job, shm_t, wake_consumer)
+    NO_SLOT, NODE_ACTIVE, NODE_NEW, NODE_TAKEN, SHM_CHUNK_MAX, SHM_CHUNK_MIN, SHM_GENERATIONS,
+    SHM_JOBS, add32, claim64, fail_peer, glance32, have_room, inbound_t, node_t, note32, note64,
+    observe32, observe64, outbound_t, peer_t, publish32, publish64, put_packet, shm_claim,
+    shm_claim_next, shm_job, shm_t, wake_consumer)
 from pyrdv.fabrics.shm.helping cimport copy_chunk, help_turn
 from pyrdv.fabrics.shm.staging cimport serve_ready, stage_begin, stage_ready, stage_turn
+from pyrdv.fabrics.shm.tails cimport tail_arm, tail_back
 
 
 cdef extern from *:
@@ -135,8 +136,10 @@ cdef void share(shm_t *self, outbound_t *out, node_t *node) noexcept nogil:
     # J2.  Partner: help_one in helping.pyx.
     cdef int slot = __builtin_ctz(~out.slots_used)
     cdef shm_job *job = &out.segment.jobs[slot]
+    cdef uint64_t claim
     out.slots_used |= <uint32_t> 1 << slot
     out.generation[slot] = (out.generation[slot] + 1) % SHM_GENERATIONS
+    claim = shm_claim(out.generation[slot], node.chunks, 0)
     node.slot = slot
     note64(&job.producer_address, node.local)
     note64(&job.consumer_address, node.remote)
@@ -145,7 +148,8 @@ cdef void share(shm_t *self, outbound_t *out, node_t *node) noexcept nogil:
     note32(&job.to_producer, node.opcode == WR_READ)
     note32(&job.done, 0)
     note32(&job.helper_error, 0)
-    publish64(&job.claim, shm_claim(out.generation[slot], node.chunks, 0))
+    tail_arm(out, node, claim)
+    publish64(&job.claim, claim)
     out.helps += 1
     publish32(&out.segment.help, out.helps)
     if node.chunks >= WAKE_CHUNKS:
@@ -192,6 +196,7 @@ cdef void transfer_add(shm_t *self, uint32_t peer, const work_request *request,
     node.state = NODE_NEW
     node.status = FABRIC_OK
     node.alone = 0
+    node.tailed = 0
     node.held = NULL
     node.slot = NO_SLOT
     node.peer = peer
@@ -219,8 +224,17 @@ cdef void transfer_add(shm_t *self, uint32_t peer, const work_request *request,
         self.busy_count += 1
     if request.opcode != WR_SEND:
         self.counters.jobs += 1
-        if not fenced(node):
+
+
+cdef void transfer_go(shm_t *self, uint32_t peer) noexcept nogil:
+    cdef outbound_t *out = self.peers[peer].out
+    cdef node_t *node = out.last
+    while node.previous != NULL and node.previous.chain == self.chain:
+        node = node.previous
+    while node != NULL:
+        if node.opcode != WR_SEND and not fenced(node):
             start(self, out, node, False)
+        node = node.next
 
 
 cdef int claim_own(outbound_t *out, node_t *node) noexcept nogil:
@@ -275,6 +289,12 @@ cdef inline bint complete(outbound_t *out, node_t *node) noexcept nogil:
 
 cdef void conclude(shm_t *self, outbound_t *out, node_t *node) noexcept nogil:
     # Every chunk is done: finish, or begin again alone (J4).
+    cdef int tail = tail_back(out, node)
+    if tail == FABRIC_AGAIN:
+        return
+    if tail == FABRIC_LOST:
+        self.counters.packets += 1
+        node.next.state = NODE_TAKEN
     if (node.slot != NO_SLOT and node.status == FABRIC_OK
             and glance32(&out.segment.jobs[node.slot].helper_error)):
         out.slots_used &= ~(<uint32_t> 1 << node.slot)
@@ -305,6 +325,7 @@ cdef uint64_t move_chunks(shm_t *self, outbound_t *out, node_t *node,
         if status != FABRIC_OK:
             self.base.error = errno
             node.status = <int> status
+            tail_back(out, node)  # Y2
         if node.slot != NO_SLOT:
             add32(&out.segment.jobs[node.slot].done, 1)
         if status != FABRIC_OK:
@@ -316,6 +337,9 @@ cdef uint64_t node_turn(shm_t *self, peer_t *state, node_t *node, uint64_t moved
     # Advance one request; the bytes moved in this turn so far.
     cdef outbound_t *out = state.out
     cdef int status
+    if node.state == NODE_TAKEN:
+        finish(self, out, node, FABRIC_OK)
+        return moved
     if node.state == NODE_NEW:
         if node.status != FABRIC_OK:
             finish(self, out, node, node.status)
@@ -367,9 +391,14 @@ cdef uint64_t peer_turn(shm_t *self, uint32_t peer, uint64_t moved) noexcept nog
 cdef void transfer_flush(shm_t *self, uint32_t peer) noexcept nogil:
     # J3: the peer is dead or its socket is closed, so no helper is at work.
     cdef outbound_t *out = self.peers[peer].out
-    if out != NULL:
-        while out.first != NULL:
-            finish(self, out, out.first, FABRIC_LOST)
+    cdef node_t *node
+    while out != NULL and out.first != NULL:
+        node = out.first
+        # With its last packet in hand the peer may have left in good order (tails.pyx).
+        if node.tailed and complete(out, node) and tail_back(out, node) == FABRIC_LOST:
+            conclude(self, out, node)
+        else:
+            finish(self, out, node, FABRIC_OK if node.state == NODE_TAKEN else FABRIC_LOST)
 
 
 cdef void transfer_turn(shm_t *self) noexcept nogil:
@@ -394,6 +423,8 @@ cdef void transfer_turn(shm_t *self) noexcept nogil:
 
 cdef bint node_ready(outbound_t *out, node_t *node) noexcept nogil:
     # Whether node_turn would do something now.
+    if node.state == NODE_TAKEN:
+        return True
     if node.state == NODE_NEW:
         if node.status != FABRIC_OK:
             return True

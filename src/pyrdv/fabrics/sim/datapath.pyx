@@ -43,7 +43,7 @@ cdef int check_request(sim_rank *rank, uint32_t peer, const work_request *wr) no
         sim_note_fault(rank.net, FAULT_REQUEST, rank.fabric.rank, peer)
         return FABRIC_INVALID
     local = sim_own_region(rank, wr.local_key)
-    if local != NULL and local.access & ACCESS_LOCAL:
+    if local != NULL and (wr.opcode == WR_WRITE or local.access & ACCESS_LOCAL):
         at = <uint64_t>wr.local - <uint64_t>local.address
         if at <= local.length and wr.length <= local.length - at:
             return FABRIC_OK

@@ -1,0 +1,131 @@
+# cython: language_level=3
+"""A digest of an engine's state, for explorers that must know where they have been.
+
+It covers all that later behaviour depends on, but for what is the same throughout one
+exploration: addresses, the fabric, pools.  What is added to the state must be added here, or
+an explorer takes different states for one and leaves out what follows from the second.
+"""
+from libc.stdint cimport uint32_t, uint64_t
+
+from pyrdv.engine.state cimport (
+    ANY_PEER, ANY_TAG_, HABITS, OP_COMPLETE, OP_FREE, OP_POSTED, OPS_PER_SLAB, SENT_LOG, engine_t,
+    habit_t, message_t, node_t, offer_t, op_t, peer_t)
+
+
+cdef inline void mix(uint64_t *h, uint64_t value) noexcept nogil:
+    # FNV-1a over words, with a fold: its low bits alone would depend on low bits alone.
+    h[0] = (h[0] ^ value) * <uint64_t> 0x100000001B3u
+    h[0] ^= h[0] >> 29
+
+
+cdef void mix_op(uint64_t *h, const op_t *op) noexcept nogil:
+    mix(h, <uint64_t> op.index << 32 | op.generation)
+    mix(h, <uint64_t> op.kind << 24 | <uint64_t> op.state << 16 | <uint64_t> op.flags << 8
+        | op.error)
+    if op.state == OP_COMPLETE:
+        mix(h, <uint64_t> op.source << 32 | <uint32_t> op.source_tag)
+        mix(h, op.total)
+        return
+    mix(h, <uint64_t> op.peer << 32 | op.context)
+    mix(h, <uint64_t> <uint32_t> op.tag << 32 | op.source)
+    mix(h, op.length)
+    mix(h, op.total)
+    mix(h, op.moved)
+    if op.state != OP_POSTED:
+        mix(h, op.cookie)
+
+
+cdef void mix_ops(uint64_t *h, engine_t *e) noexcept nogil:
+    cdef uint32_t slab, other
+    cdef int i, k
+    cdef uint32_t before
+    cdef op_t *op
+    cdef op_t *at
+    for slab in range(e.op_slab_count):
+        for i in range(OPS_PER_SLAB):
+            op = &e.op_slabs[slab][i]
+            if op.state == OP_FREE:
+                continue
+            mix_op(h, op)
+            if op.state != OP_POSTED:
+                continue
+            # Its place among the posted, not the number it got.
+            before = 0
+            for other in range(e.op_slab_count):
+                for k in range(OPS_PER_SLAB):
+                    at = &e.op_slabs[other][k]
+                    before += at.state == OP_POSTED and at.order < op.order
+            mix(h, before)
+
+
+cdef void mix_unexpected(uint64_t *h, engine_t *e) noexcept nogil:
+    cdef uint32_t b
+    cdef node_t *leader
+    cdef node_t *at
+    cdef message_t *m
+    if e.unexpected.entries == 0:
+        return
+    for b in range(e.unexpected.mask + 1):
+        leader = e.unexpected.buckets[b]
+        while leader != NULL:
+            at = leader if leader.peer == ANY_PEER and leader.tag == ANY_TAG_ else NULL
+            while at != NULL:
+                m = <message_t *> at.entry
+                mix(h, <uint64_t> m.kind << 40 | <uint64_t> m.flags << 32 | m.peer)
+                mix(h, <uint64_t> m.context << 32 | <uint32_t> m.tag)
+                mix(h, m.length)
+                mix(h, m.cookie)
+                at = at.next
+            leader = leader.chain
+
+
+cdef void mix_peer(uint64_t *h, peer_t *p) noexcept nogil:
+    cdef uint32_t i
+    cdef op_t *op = p.queue_head
+    cdef offer_t *offer = p.offers
+    mix(h, <uint64_t> p.state << 48 | <uint64_t> p.active << 40 | <uint64_t> p.broken << 32
+        | <uint64_t> p.gone << 24 | <uint64_t> p.finished << 16
+        | <uint64_t> p.finish_told << 8 | p.revoking << 4 | p.revoke_owed)
+    mix(h, <uint64_t> p.send_sequence << 32 | p.recv_sequence)
+    mix(h, <uint64_t> p.eager_sent << 32 | p.eager_returned)
+    mix(h, <uint64_t> p.eager_taken << 32 | p.returned)
+    mix(h, p.returned_told)
+    while op != NULL:
+        mix(h, op.index)
+        op = op.next
+    mix(h, 1)
+    op = p.ready_head
+    while op != NULL:
+        mix(h, op.index)
+        op = op.next
+    mix(h, 2)
+    while offer != NULL:
+        mix(h, offer.cookie)
+        mix(h, <uint64_t> offer.context << 32 | <uint32_t> offer.tag)
+        mix(h, offer.skip)
+        offer = offer.next
+    if p.sent != NULL:
+        for i in range(SENT_LOG if p.send_sequence > SENT_LOG else p.send_sequence):
+            mix(h, <uint64_t> p.sent[i].context << 32 | <uint32_t> p.sent[i].tag)
+
+
+cdef inline void mix_habit(uint64_t *h, const habit_t *habit) noexcept nogil:
+    if habit.known:
+        mix(h, <uint64_t> habit.context << 32 | <uint32_t> habit.tag)
+        mix(h, <uint64_t> habit.peer << 32 | habit.judged << 16 | habit.used)
+        mix(h, <uint64_t> habit.stopping << 24 | <uint64_t> habit.advice << 16
+            | <uint64_t> habit.stopped << 8 | habit.skipped)
+
+
+cdef uint64_t engine_fingerprint(engine_t *e) noexcept nogil:
+    cdef uint64_t h = <uint64_t> 0xCBF29CE484222325u
+    cdef uint32_t i
+    mix(&h, <uint64_t> e.call_needed << 32 | e.moving)
+    mix(&h, e.starved)
+    mix_ops(&h, e)
+    for i in range(HABITS):
+        mix_habit(&h, &e.habits[i])
+    mix_unexpected(&h, e)
+    for i in range(e.size):
+        mix_peer(&h, &e.peers[i])
+    return h

@@ -1,0 +1,139 @@
+# cython: language_level=3
+"""Drives an engine from Python, one call at a time, for explorers and tests.
+
+Unlike a request it tells the state of an operation without making progress.
+"""
+cimport cython
+from cpython.buffer cimport PyBUF_WRITABLE, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport int32_t, uint64_t
+
+from pyrdv.engine.calls cimport (
+    engine_cancel, engine_probe, engine_recv, engine_recv_matched, engine_release, engine_send,
+    engine_turn, envelope_t)
+from pyrdv.engine.engine cimport Engine
+from pyrdv.engine.fingerprint cimport engine_fingerprint
+from pyrdv.engine.state cimport (
+    ANY_PEER, ANY_TAG_, OP_CANCELLED, OP_COMPLETE, OP_RECV, OP_TRUNCATED, message_t, op_t)
+
+ANY = -1
+CANCELLED = OP_CANCELLED
+TRUNCATED = OP_TRUNCATED
+
+cdef enum:
+    CONTEXT = 1 << 20           # beside those of all communicators
+
+
+@cython.no_gc_clear
+cdef class Operation:
+    """A send or receive under way; holds its buffer.
+
+    Attributes
+    ----------
+    result : tuple or None
+        Once complete: (error, source, tag, bytes of the message).
+    """
+
+    cdef Engine engine
+    cdef op_t *op
+    cdef Py_buffer view
+    cdef bint held
+    cdef readonly tuple result
+
+    cdef int hold(self, Engine engine, buffer, bint writable) except -1:
+        PyObject_GetBuffer(buffer, &self.view, PyBUF_WRITABLE if writable else PyBUF_SIMPLE)
+        self.held = True
+        self.engine = engine
+        return 0
+
+    def ended(self):
+        """Whether it is complete; makes no progress."""
+        cdef op_t *op = self.op
+        if op != NULL and op.state == OP_COMPLETE:
+            self.result = (op.error, <int32_t> op.source, op.source_tag, op.total)
+        return self.result is not None
+
+    def release(self):
+        """Give a complete one back to the engine."""
+        if self.op != NULL and self.ended():
+            engine_release(self.engine.c, self.op)
+            self.op = NULL
+
+    def cancel(self):
+        """Take it back, if it is not matched or announced."""
+        if self.op != NULL:
+            engine_cancel(self.engine.c, self.op)
+
+    def __dealloc__(self):
+        if self.held:
+            PyBuffer_Release(&self.view)
+
+
+cdef class Probe:
+    """The calls of one engine.
+
+    Parameters
+    ----------
+    engine : Engine
+    """
+
+    cdef readonly Engine engine
+
+    def __cinit__(self, Engine engine not None):
+        self.engine = engine
+
+    def send(self, peer, tag, buffer, bint sync=False):
+        """Start a send; an `Operation`."""
+        cdef Operation one = Operation()
+        cdef int status
+        one.hold(self.engine, buffer, False)
+        status = engine_send(self.engine.c, peer, CONTEXT, tag, one.view.buf,
+                             <uint64_t> one.view.len, sync, &one.op)
+        if status == 0:
+            one.op = NULL
+            one.result = (0, self.engine.rank, tag, one.view.len)
+        elif status < 0:
+            raise ValueError(f"a send to {peer} was refused with operation error {-status}")
+        return one
+
+    def receive(self, peer, tag, buffer):
+        """Post a receive; `peer` and `tag` may be `ANY`.  An `Operation`."""
+        cdef Operation one = Operation()
+        cdef int status
+        one.hold(self.engine, buffer, True)
+        status = engine_recv(self.engine.c, OP_RECV, ANY_PEER if peer == ANY else peer, CONTEXT,
+                             ANY_TAG_ if tag == ANY else tag, one.view.buf,
+                             <uint64_t> one.view.len, &one.op)
+        if status < 0:
+            raise ValueError(f"a receive was refused with operation error {-status}")
+        return one
+
+    def look(self, peer, tag, buffer=None):
+        """Probe for a message; with a `buffer`, receive it as well.
+
+        Returns
+        -------
+        tuple or Operation or None
+            (source, tag, bytes), the receive, or None if nothing is there.
+        """
+        cdef envelope_t envelope
+        cdef message_t *m = NULL
+        cdef Operation one
+        if not engine_probe(self.engine.c, ANY_PEER if peer == ANY else peer, CONTEXT,
+                            ANY_TAG_ if tag == ANY else tag, &envelope,
+                            NULL if buffer is None else &m):
+            return None
+        if buffer is None:
+            return envelope.source, envelope.tag, envelope.length
+        one = Operation()
+        one.hold(self.engine, buffer, True)
+        if engine_recv_matched(self.engine.c, m, one.view.buf, <uint64_t> one.view.len, &one.op):
+            raise MemoryError
+        return one
+
+    def turn(self):
+        """One turn of progress; returns how many things happened."""
+        return engine_turn(self.engine.c)
+
+    def fingerprint(self):
+        """A digest of the engine's state."""
+        return engine_fingerprint(self.engine.c)

@@ -1,0 +1,326 @@
+# cython: language_level=3
+"""Rendezvous by write: a receive that comes first offers its buffer, the sender writes into it.
+
+sender                                      receiver
+                                    ◀─────   RTR(cookie, address, key, room, seen, ahead)
+  START(cookie, length)             ─────▶   the announcement: matched (R4)
+  WRITE                             ─────▶   into the receive's own buffer (R5)
+  FIN(cookie, length), fenced       ─────▶   complete
+
+START, the WRITE and FIN are one chain: neither CPU takes part in the transfer, and none is
+needed to end it.  The send is complete when its WRITE is handed over.  A WRITE is cut by the
+fabric's ``transfer_max``; the pieces follow one another.
+
+The offer is a guess: the message may go eager, be too long for the room, or be announced by
+RTS before the RTR comes.  Which send an RTR is meant for, and that no other one uses it, is the
+affair of the policy (``speculation``).
+
+sender                                      receiver
+                                    ◀─────   REVOKE: a receive is cancelled
+  forgets all RTRs of this receiver
+  REVOKED                           ─────▶   whatever was not matched meanwhile is cancelled
+
+Invariants:
+
+W1  A receive whose RTR may be out leaves the posted index only by a match, or after REVOKED,
+    or when its peer sends nothing any more.  So a START always finds its receive.
+W2  REVOKED is never fenced and comes behind every START that used a revoked RTR (F1).
+W3  One REVOKE is under way at a time, and no RTR is sent meanwhile.  So REVOKED speaks of
+    every RTR that was ever sent.
+"""
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.string cimport memset
+
+from pyrdv.engine.matching cimport posted_find, posted_remove
+from pyrdv.engine.op cimport (
+    op_complete, op_cookie, op_fit, op_lookup, op_matched, op_register)
+from pyrdv.engine.peer cimport (
+    announcement_posted, credits_told, header_fill, peer_activate, peer_connect, ready_append)
+from pyrdv.engine.protocols.select cimport eager_limit
+from pyrdv.engine.speculation.adaptation cimport advice, withheld
+from pyrdv.engine.speculation.offers cimport offers_clear
+from pyrdv.engine.state cimport (
+    ANY_PEER, ANY_TAG_, OP_CANCELLED, OP_CANCELLING, OP_INVALID, OP_LANDING, OP_OFFERED,
+    OP_PEER_LOST, OP_POSTED, OP_RECV, OP_REFUSED, OP_SEND, OP_WRITING, OPS_PER_SLAB, PEER_NEW,
+    PEER_UP, REVOKE_ANSWERED, REVOKE_NONE, REVOKE_SENT, REVOKE_WANTED, engine_t, node_t,
+    offer_t, op_t, peer_t)
+from pyrdv.engine.wire cimport (
+    PACKET_FIN, PACKET_REFUSED, PACKET_REVOKE, PACKET_REVOKED, PACKET_RTR, PACKET_START,
+    WIRE_HEADER, WIRE_RTR, header_t, rtr_t)
+from pyrdv.fabrics.contract cimport (
+    ACCESS_LOCAL, ACCESS_REMOTE_WRITE, FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, WR_FENCE, WR_SEND,
+    WR_SIGNALED, WR_WRITE, completion, work_request)
+
+
+cdef bint predicted(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:
+    return e.policy != NULL and p.fabric != NULL and length > eager_limit(e, p)
+
+
+cdef inline void packet_request(work_request *wr, const void *header,
+                                uint32_t length) noexcept nogil:
+    memset(wr, 0, sizeof(work_request))
+    wr.opcode = WR_SEND
+    wr.header = header
+    wr.header_length = length
+
+
+# The receiver's side -----------------------------------------------------------
+
+cdef void rtr_offer(engine_t *e, op_t *op) noexcept nogil:
+    cdef peer_t *p
+    cdef rtr_t rtr
+    cdef work_request wr
+    cdef uint32_t ahead
+    if op.kind != OP_RECV or op.peer == ANY_PEER or op.tag == ANY_TAG_ \
+            or op.flags & (OP_OFFERED | OP_CANCELLING):
+        return
+    p = &e.peers[op.peer]
+    if not predicted(e, p, op.length) or p.revoking or p.finish_told \
+            or not e.policy.may_offer(e, op, &ahead) or withheld(e, op):
+        return
+    if p.state == PEER_NEW:
+        peer_connect(e, p)
+    # A guess that must wait is not worth a queue.
+    if p.state != PEER_UP or op_register(e, op, op.peer, ACCESS_LOCAL | ACCESS_REMOTE_WRITE):
+        return
+    header_fill(p, &rtr.header, PACKET_RTR, op.context, op.tag, op.length, op_cookie(op))
+    rtr.header.sequence = p.recv_sequence
+    rtr.address = <uint64_t> op.buffer
+    rtr.key = op.local.key
+    rtr.ahead = ahead
+    rtr.reserved = 0
+    packet_request(&wr, &rtr, WIRE_RTR)
+    if p.fabric.ops.post(p.fabric, p.rank, &wr, 1) == FABRIC_OK:
+        credits_told(p, &rtr.header)
+        op.flags |= OP_OFFERED
+        e.counters.rtrs_sent += 1
+
+
+cdef bint start_arrived(engine_t *e, peer_t *p, const header_t *h) noexcept nogil:
+    cdef op_t *op = op_lookup(e, h.cookie)
+    if op == NULL or op.kind != OP_RECV or op.state != OP_POSTED or not op.flags & OP_OFFERED \
+            or op.peer != p.rank or op.context != h.context or op.tag != h.tag \
+            or h.length > op.length or posted_find(e, h.context, p.rank, h.tag) != op:
+        return False
+    posted_remove(e, op)
+    op_matched(op, p.rank, h.tag, h.length)
+    op.state = OP_LANDING
+    return True
+
+
+cdef bint fin_arrived(engine_t *e, peer_t *p, const header_t *h) noexcept nogil:
+    cdef op_t *op = op_lookup(e, h.cookie)
+    cdef bint refused = h.flags & PACKET_REFUSED
+    if op == NULL or op.kind != OP_RECV or op.state != OP_LANDING or op.peer != p.rank \
+            or h.length != (0 if refused else op.total):
+        return False
+    op_complete(e, op, OP_INVALID if refused else op_fit(op))
+    return True
+
+
+# The sender's side -------------------------------------------------------------
+
+cdef bint rtr_arrived(engine_t *e, peer_t *p, const rtr_t *rtr) noexcept nogil:
+    if rtr.header.tag < 0 or rtr.reserved or p.finished \
+            or <int32_t> (p.send_sequence - rtr.header.sequence) < 0:
+        return False
+    e.counters.rtrs_received += 1
+    if e.policy != NULL:
+        e.policy.arrived(e, p, rtr)
+    else:
+        e.counters.rtrs_refused += 1
+    return True
+
+
+cdef offer_t *offer_for(engine_t *e, peer_t *p, const op_t *op) noexcept nogil:
+    cdef offer_t *offer
+    if p.offers == NULL or op.length == 0:
+        return NULL
+    offer = e.policy.find(e, p, op.context, op.tag)
+    return offer if offer != NULL and offer.capacity >= op.length else NULL
+
+
+cdef void fin_fill(peer_t *p, const op_t *op, header_t *h) noexcept nogil:
+    header_fill(p, h, PACKET_FIN, op.context, op.tag, op.length, op.cookie)
+    if op.flags & OP_REFUSED:
+        h.flags = PACKET_REFUSED
+        h.length = 0
+
+
+cdef int put_post(engine_t *e, peer_t *p, op_t *op, header_t *start) noexcept nogil:
+    """Post the next piece: behind START if it is the first, before FIN if it is the last."""
+    cdef header_t fin
+    cdef work_request wr[3]
+    cdef int count = 0
+    cdef int status
+    cdef uint64_t piece = op.length - op.moved
+    if start != NULL:
+        packet_request(&wr[0], start, WIRE_HEADER)
+        count = 1
+    memset(&wr[count], 0, sizeof(work_request))
+    wr[count].opcode = WR_WRITE
+    wr[count].flags = WR_SIGNALED
+    wr[count].local = op.buffer + op.moved
+    wr[count].local_key = op.local.key
+    wr[count].remote = op.remote + op.moved
+    wr[count].remote_key = op.remote_key
+    wr[count].id = op_cookie(op)
+    wr[count].length = piece if piece < p.fabric.transfer_max else p.fabric.transfer_max
+    piece = wr[count].length
+    count += 1
+    if op.moved + piece == op.length:
+        fin_fill(p, op, &fin)
+        packet_request(&wr[count], &fin, WIRE_HEADER)
+        wr[count].flags = WR_FENCE
+        count += 1
+    status = p.fabric.ops.post(p.fabric, p.rank, wr, count)
+    if status == FABRIC_OK:
+        op.moved += piece
+        op.state = OP_WRITING
+        e.counters.writes += 1
+        e.moving += 1
+    return status
+
+
+cdef int start_post(engine_t *e, peer_t *p, op_t *op, const offer_t *offer) noexcept nogil:
+    cdef header_t h
+    cdef int status
+    op.cookie = offer.cookie
+    op.remote = offer.address
+    op.remote_key = offer.key
+    op.moved = 0
+    header_fill(p, &h, PACKET_START, op.context, op.tag, op.length, op.cookie)
+    h.flags = advice(e, p, op.context, op.tag)
+    status = put_post(e, p, op, &h)
+    if status == FABRIC_OK:
+        announcement_posted(e, p, &h, True)
+        e.counters.sends_rendezvous += 1
+        e.counters.rtrs_used += 1
+    return status
+
+
+cdef int put_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+    cdef header_t fin
+    cdef work_request wr
+    cdef int status = FABRIC_LOST
+    if p.state == PEER_UP and not op.flags & OP_REFUSED:
+        status = put_post(e, p, op, NULL)
+    elif p.state == PEER_UP:
+        fin_fill(p, op, &fin)
+        packet_request(&wr, &fin, WIRE_HEADER)
+        status = p.fabric.ops.post(p.fabric, p.rank, &wr, 1)
+        if status == FABRIC_OK:
+            credits_told(p, &fin)
+            op_complete(e, op, op.error)
+    if status != FABRIC_OK and status != FABRIC_AGAIN:
+        op_complete(e, op, OP_PEER_LOST)
+    return status
+
+
+cdef void put_ended(engine_t *e, const completion *c) noexcept nogil:
+    cdef op_t *op = op_lookup(e, c.id)
+    cdef peer_t *p
+    if op == NULL or op.kind != OP_SEND or op.state != OP_WRITING:
+        return
+    e.moving -= 1
+    p = &e.peers[op.peer]
+    if c.status == FABRIC_OK and op.moved == op.length:
+        op_complete(e, op, 0)
+        return
+    if c.status == FABRIC_LOST:
+        op_complete(e, op, OP_PEER_LOST)
+        return
+    if c.status != FABRIC_OK:
+        # The FIN behind it went with it; the receive must not wait for ever.
+        op.flags |= OP_REFUSED
+        op.error = OP_INVALID
+    if p.ready_head != NULL or put_serve(e, p, op) == FABRIC_AGAIN:
+        ready_append(e, p, op)
+
+
+# Taking RTRs back --------------------------------------------------------------
+
+cdef bint revoke_needed(const op_t *op) noexcept nogil:
+    cdef const node_t *at = &op.node
+    while at != NULL:
+        if (<op_t *> at.entry).flags & OP_OFFERED:
+            return True
+        at = at.next
+    return False
+
+
+cdef void revoke_start(engine_t *e, op_t *op) noexcept nogil:
+    cdef peer_t *p = &e.peers[op.peer]
+    op.flags |= OP_CANCELLING
+    if p.revoking == REVOKE_NONE:
+        p.revoking = REVOKE_WANTED
+        revoke_serve(e, p)
+
+
+cdef bint revoke_post(peer_t *p, int kind) noexcept nogil:
+    cdef header_t h
+    cdef work_request wr
+    header_fill(p, &h, kind, 0, 0, 0, 0)
+    packet_request(&wr, &h, WIRE_HEADER)
+    if p.fabric.ops.post(p.fabric, p.rank, &wr, 1) != FABRIC_OK:
+        return False
+    credits_told(p, &h)
+    return True
+
+
+cdef void revoke_serve(engine_t *e, peer_t *p) noexcept nogil:
+    if p.revoking != REVOKE_WANTED and not p.revoke_owed:
+        return
+    if p.state == PEER_UP:
+        if p.revoke_owed and revoke_post(p, PACKET_REVOKED):
+            p.revoke_owed = 0
+        if p.revoking == REVOKE_WANTED and revoke_post(p, PACKET_REVOKE):
+            p.revoking = REVOKE_SENT
+            e.counters.revokes_sent += 1
+        if p.revoking == REVOKE_WANTED or p.revoke_owed:
+            peer_activate(e, p)
+    elif p.state == PEER_NEW:
+        e.call_needed = 1
+        peer_activate(e, p)
+
+
+cdef bint revoke_arrived(engine_t *e, peer_t *p) noexcept nogil:
+    if p.revoke_owed or p.finished:
+        return False
+    e.counters.rtrs_revoked += offers_clear(e, p)
+    p.revoke_owed = 1
+    peer_activate(e, p)
+    return True
+
+
+cdef bint revoked_arrived(engine_t *e, peer_t *p) noexcept nogil:
+    if p.revoking != REVOKE_SENT:
+        return False
+    p.revoking = REVOKE_ANSWERED
+    e.call_needed = 1
+    return True
+
+
+cdef inline bint posted_to(const op_t *op, const peer_t *p) noexcept nogil:
+    return op.state == OP_POSTED and op.peer == p.rank
+
+
+cdef void revoke_act(engine_t *e, peer_t *p) noexcept nogil:
+    cdef uint32_t slab
+    cdef int i
+    cdef op_t *op
+    p.revoking = REVOKE_NONE
+    for slab in range(e.op_slab_count):
+        for i in range(OPS_PER_SLAB):
+            op = &e.op_slabs[slab][i]
+            if not posted_to(op, p):
+                continue
+            op.flags &= <unsigned char> ~OP_OFFERED
+            if op.flags & OP_CANCELLING:
+                posted_remove(e, op)
+                op_complete(e, op, OP_CANCELLED)
+    # Only now: how many are ahead of one is known when all cancelled ones are gone.
+    for slab in range(e.op_slab_count):
+        for i in range(OPS_PER_SLAB):
+            if posted_to(&e.op_slabs[slab][i], p):
+                rtr_offer(e, &e.op_slabs[slab][i])

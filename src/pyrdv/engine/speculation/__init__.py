@@ -1,0 +1,1 @@
+"""Receiver-initiated rendezvous: which send an RTR is meant for."""

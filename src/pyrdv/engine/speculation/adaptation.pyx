@@ -1,0 +1,111 @@
+# cython: language_level=3
+"""Adaptation: RTRs that are not used are not sent for long.
+
+The sender keeps the usage factor of each envelope, RTRs used of RTRs received (Rashti and
+Afsahi, "A Speculative and Adaptive MPI Rendezvous Protocol Over RDMA-enabled Interconnects",
+section 3.6).  Each time WINDOW of them were judged and fewer than the threshold were used, the
+next announcement of the envelope says STOP, and the receiver sends no more but for one trial in
+TRIAL_EVERY receives.  When RESUME_AFTER trials in a row were used, an announcement says RESUME.
+
+Invariants:
+
+A1  Nothing but the number of RTRs depends on this: a record may be lost at any time.  So the
+    table is of fixed size, and an envelope takes the place of another one of its hash.
+A2  A sender that said STOP and still gets a WINDOW of unused RTRs says it again, for the
+    receiver may have lost its record.
+"""
+from libc.stdint cimport int32_t, uint8_t, uint32_t
+from libc.string cimport memset
+
+from pyrdv.engine.state cimport HABITS, engine_t, habit_t, op_t, peer_t
+from pyrdv.engine.wire cimport PACKET_RESUME, PACKET_STOP, header_t
+
+
+cdef enum:
+    WINDOW = 8
+    TRIAL_EVERY = 16
+    RESUME_AFTER = 2
+
+
+cdef habit_t *habit_of(engine_t *e, uint32_t context, uint32_t peer, int32_t tag,
+                       bint make) noexcept nogil:
+    """The record of an envelope; `make`: a new one, in place of whatever is there."""
+    cdef uint32_t h = (context * <uint32_t> 0x9E3779B1u) ^ (peer * <uint32_t> 0x85EBCA77u) \
+        ^ (<uint32_t> tag * <uint32_t> 0xC2B2AE3Du)
+    cdef habit_t *habit = &e.habits[(h ^ h >> 15) % HABITS]
+    if habit.known and habit.context == context and habit.peer == peer and habit.tag == tag:
+        return habit
+    if not make:
+        return NULL
+    e.advices -= habit.advice != 0
+    memset(habit, 0, sizeof(habit_t))
+    habit.known = 1
+    habit.context = context
+    habit.peer = peer
+    habit.tag = tag
+    return habit
+
+
+cdef void give(engine_t *e, habit_t *habit, uint8_t advice) noexcept nogil:
+    e.advices += habit.advice == 0
+    habit.advice = advice
+    habit.stopping = advice == PACKET_STOP
+    habit.judged = habit.used = 0
+
+
+cdef void rtr_judged(engine_t *e, peer_t *p, uint32_t context, int32_t tag,
+                     bint used) noexcept nogil:
+    cdef habit_t *habit
+    if e.adapt == 0:
+        return
+    habit = habit_of(e, context, p.rank, tag, True)
+    habit.judged += 1
+    habit.used = habit.used + 1 if used else (0 if habit.stopping else habit.used)
+    if habit.stopping:
+        if habit.used == RESUME_AFTER:
+            give(e, habit, PACKET_RESUME)
+        elif habit.judged >= WINDOW:
+            give(e, habit, PACKET_STOP)
+    elif habit.judged >= WINDOW:
+        if habit.used * 100 < habit.judged * e.adapt:
+            give(e, habit, PACKET_STOP)
+        else:
+            habit.judged = habit.used = 0
+
+
+cdef uint8_t advice(engine_t *e, peer_t *p, uint32_t context, int32_t tag) noexcept nogil:
+    cdef habit_t *habit
+    if e.advices == 0:
+        return 0
+    habit = habit_of(e, context, p.rank, tag, False)
+    return habit.advice if habit != NULL else 0
+
+
+cdef void advice_told(engine_t *e, peer_t *p, const header_t *h) noexcept nogil:
+    cdef habit_t *habit = habit_of(e, h.context, p.rank, h.tag, False)
+    if habit == NULL or habit.advice == 0:
+        return
+    if habit.advice == PACKET_STOP:
+        e.counters.stops_sent += 1
+    else:
+        e.counters.resumes_sent += 1
+    habit.advice = 0
+    e.advices -= 1
+
+
+cdef void advice_heard(engine_t *e, peer_t *p, const header_t *h) noexcept nogil:
+    cdef habit_t *habit = habit_of(e, h.context, p.rank, h.tag, True)
+    habit.stopped = h.flags & PACKET_STOP != 0
+    habit.skipped = 0
+
+
+cdef bint withheld(engine_t *e, const op_t *op) noexcept nogil:
+    cdef habit_t *habit = habit_of(e, op.context, op.peer, op.tag, False)
+    if habit == NULL or not habit.stopped:
+        return False
+    habit.skipped += 1
+    if habit.skipped == TRIAL_EVERY:
+        habit.skipped = 0
+        return False
+    e.counters.rtrs_withheld += 1
+    return True

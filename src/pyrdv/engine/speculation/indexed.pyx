@@ -1,0 +1,108 @@
+# cython: language_level=3
+"""The ``indexed`` pairing: an RTR says which send it is meant for.
+
+An RTR carries `seen`, the number of announcements that its receiver had handled, and `ahead`,
+the number of earlier receives of its envelope that were still unmatched.  The sender counts
+the announcements m of that envelope that it posted after `seen`.
+
+Invariants:
+
+X1  No announcement that the receiver had handled matches the receive, or it would not be
+    posted any more.  The next `ahead` of its envelope belong to the receives before it, so
+    the one after them is its own, whatever else is posted later.
+X2  X1 needs that nothing else takes messages of the envelope: no RTR is sent behind an
+    earlier compatible wildcard, nor behind a matched probe, whose cancel would not wait.
+X3  X1 needs that no receive before it is taken back: a cancel first revokes all RTRs
+    (``rendezvous_put``).
+X4  m > `ahead`: its own message was announced already; the RTR is stale and dropped.
+    Otherwise `skip` = `ahead` - m more announcements of the envelope come first.  At `skip`
+    = 0 the next one takes the offer away, used or not.  So an offer is never kept beyond
+    its own message, and none can be used for another.
+X5  Dropping an RTR is always safe: its message is then announced by RTS.  So the log of
+    announcements may be short: an RTR that is older than the log is dropped.
+"""
+from libc.stdint cimport int32_t, uint32_t
+
+from pyrdv.engine.matching cimport posted_ahead
+from pyrdv.engine.speculation.adaptation cimport rtr_judged
+from pyrdv.engine.speculation.offers cimport offer_keep
+from pyrdv.engine.state cimport SENT_LOG, engine_t, offer_t, op_t, peer_t, policy_t, sent_t
+from pyrdv.engine.wire cimport rtr_t
+
+
+cdef enum:
+    AHEAD_MAX = 16              # further back no RTR is sent: it bounds the look at the queue
+
+
+cdef bint indexed_may_offer(engine_t *e, const op_t *op, uint32_t *ahead) noexcept nogil:
+    cdef int found = posted_ahead(e, op, AHEAD_MAX)
+    if found < 0:
+        return False
+    ahead[0] = <uint32_t> found
+    return True
+
+
+cdef void indexed_arrived(engine_t *e, peer_t *p, const rtr_t *rtr) noexcept nogil:
+    cdef uint32_t unseen = p.send_sequence - rtr.header.sequence
+    cdef uint32_t i
+    cdef uint32_t later = 0
+    cdef const sent_t *sent
+    if unseen > SENT_LOG or unseen and p.sent == NULL:
+        e.counters.rtrs_refused += 1
+        rtr_judged(e, p, rtr.header.context, rtr.header.tag, False)
+        return
+    for i in range(unseen):
+        sent = &p.sent[(rtr.header.sequence + i) % SENT_LOG]
+        if sent.tag == rtr.header.tag and sent.context == rtr.header.context:
+            later += 1
+    if later > rtr.ahead:
+        e.counters.rtrs_stale += 1
+        rtr_judged(e, p, rtr.header.context, rtr.header.tag, False)
+    elif not offer_keep(e, p, rtr, rtr.ahead - later):
+        e.counters.rtrs_refused += 1
+
+
+cdef offer_t *indexed_find(engine_t *e, peer_t *p, uint32_t context,
+                           int32_t tag) noexcept nogil:
+    cdef offer_t *at = p.offers
+    while at != NULL:
+        if at.skip == 0 and at.tag == tag and at.context == context:
+            return at
+        at = at.next
+    return NULL
+
+
+cdef void indexed_announced(engine_t *e, peer_t *p, uint32_t context, int32_t tag,
+                            bint used) noexcept nogil:
+    cdef offer_t **link = &p.offers
+    cdef offer_t *at = p.offers
+    if p.sent != NULL:
+        p.sent[p.send_sequence % SENT_LOG].context = context
+        p.sent[p.send_sequence % SENT_LOG].tag = tag
+    while at != NULL:
+        if at.tag != tag or at.context != context:
+            link = &at.next
+        elif at.skip:
+            at.skip -= 1
+            link = &at.next
+        else:
+            link[0] = at.next
+            at.next = e.offer_free
+            e.offer_free = at
+            e.offer_free_count += 1
+            p.offer_count -= 1
+            rtr_judged(e, p, context, tag, used)
+            if not used:
+                e.counters.rtrs_unused += 1
+        at = link[0]
+
+
+cdef policy_t operations
+operations.may_offer = indexed_may_offer
+operations.arrived = indexed_arrived
+operations.find = indexed_find
+operations.announced = indexed_announced
+
+
+cdef const policy_t *indexed_policy() noexcept nogil:
+    return &operations

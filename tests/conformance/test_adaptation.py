@@ -1,0 +1,89 @@
+"""Offers that nobody uses are stopped, and tried again (A1, A2)."""
+
+import numpy as np
+import pytest
+
+from .test_speculation import LARGE, check, counted, receive
+from .worlds import pattern
+
+
+def ready(world, **engine):
+    """Two ranks that are connected."""
+    w = world(2, **engine)
+    for a, b in ((0, 1), (1, 0)):
+        w.run(w.comms[a].Isend(pattern(8), dest=b),
+              w.comms[b].Irecv(np.zeros(8, np.uint8), source=a))
+    w.settle()
+    return w
+
+
+def message(w, size, tag=3):
+    """A large receive comes first, then a message of `size`."""
+    room, request = receive(w, LARGE, tag)
+    w.run(w.comms[0].Isend(pattern(size), dest=1, tag=tag), request)
+    check(room, size)
+
+
+def sent(w):
+    return counted(w, "rtrs_sent")
+
+
+def test_unused_offers_stop_and_used_trials_resume(world):
+    with ready(world) as w:
+        if w.speculation == "off":
+            message(w, LARGE)
+            assert sent(w) == counted(w, "rtrs_withheld") == 0
+            return
+        for _ in range(9):
+            message(w, 10)
+        # Eight were judged, so the ninth message told; its own RTR was the last.
+        assert (sent(w), counted(w, "stops_sent")) == (9, 1)
+        for _ in range(15):
+            message(w, LARGE)
+        assert (sent(w), counted(w, "rtrs_withheld"), counted(w, "rtrs_used")) == (9, 15, 0)
+        message(w, LARGE)               # a trial
+        assert (sent(w), counted(w, "rtrs_used"), counted(w, "resumes_sent")) == (10, 1, 0)
+        for _ in range(16):
+            message(w, LARGE)           # and a second one
+        assert (sent(w), counted(w, "rtrs_used")) == (11, 2)
+        message(w, LARGE)               # tells RESUME
+        assert counted(w, "resumes_sent") == 1
+        for _ in range(20):
+            message(w, LARGE)
+        assert (sent(w), counted(w, "rtrs_used")) == (31, 22)
+
+
+def test_other_envelopes_go_on(world):
+    with ready(world) as w:
+        for _ in range(12):
+            message(w, 10, tag=3)
+        before = sent(w)
+        message(w, LARGE, tag=4)
+        assert sent(w) - before == (w.speculation != "off")
+
+
+def test_a_threshold_of_zero_never_stops(world):
+    with ready(world, adapt=0) as w:
+        for _ in range(30):
+            message(w, 10)
+        assert sent(w) == (0 if w.speculation == "off" else 30)
+        assert counted(w, "stops_sent") == 0
+
+
+@pytest.mark.parametrize("unused, stopped", [(1, False), (2, True)])
+def test_the_threshold(world, unused, stopped):
+    """80 %: seven of eight are enough, six are not."""
+    with ready(world) as w:
+        for number in range(8):
+            message(w, 10 if number < unused else LARGE)
+        message(w, LARGE)
+        assert counted(w, "stops_sent") == (stopped and w.speculation != "off")
+
+
+def test_more_envelopes_than_records(world):
+    """A1: a record that is lost costs nothing but an RTR."""
+    with ready(world) as w:
+        for tag in range(400):
+            room, request = receive(w, LARGE, tag)
+            w.run(w.comms[0].Isend(pattern(10), dest=1, tag=tag), request)
+            check(room, 10)

@@ -1,0 +1,1 @@
+"""Every order of events of small programs, on the real engine over the simulated network."""

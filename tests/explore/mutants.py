@@ -1,0 +1,144 @@
+"""Faults planted into the engine, each of which breaks a rule; the explorer must find them all.
+
+Each is a change of the text of one module.  `build` makes a copy of the package with all of them
+in it, switched by a number, and ``python -m tests.explore.mutants NUMBER``, run on that copy,
+says what the explorer finds (number 0: none is planted).
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+INDEXED = "engine/speculation/indexed.pyx"
+PUT = "engine/protocols/rendezvous_put.pyx"
+MATCHING = "engine/matching.pyx"
+EAGER = "engine/protocols/eager.pyx"
+
+#: What it is, where, the text, and what stands there instead; {on} is the switch.
+MUTANTS = (
+    ("ignore `ahead`", INDEXED, "rtr.ahead - later)", "0 if {on} else rtr.ahead - later)"),
+    ("ignore `seen`", INDEXED, "    for i in range(unseen):",
+     "    for i in range(rtr.header.sequence if {on} else 0):\n"
+     "        later += (p.sent[i].tag == rtr.header.tag\n"
+     "                  and p.sent[i].context == rtr.header.context)\n"
+     "    for i in range(unseen):"),
+    ("keep stale RTRs", INDEXED, "e.counters.rtrs_stale += 1",
+     "e.counters.rtrs_stale += 1\n        if {on}:\n            offer_keep(e, p, rtr, 0)"),
+    ("an announcement by other means leaves the RTR", INDEXED, "elif at.skip:",
+     "elif not used and {on}:\n            link = &at.next\n        elif at.skip:"),
+    ("announcements of other envelopes count", INDEXED,
+     "        if at.tag != tag or at.context != context:\n            link",
+     "        if (at.tag != tag or at.context != context) and not {on}:\n            link"),
+    ("START before its turn", INDEXED, "if at.skip == 0 and at.tag == tag",
+     "if (at.skip == 0 or {on}) and at.tag == tag"),
+    ("no log of announcements", INDEXED, "if p.sent != NULL:\n        p.sent[p",
+     "if p.sent != NULL and not {on}:\n        p.sent[p"),
+    ("RTRs behind wildcards", MATCHING, "if wild != NULL and wild.order < op.order:",
+     "if wild != NULL and wild.order < op.order and not {on}:"),
+    ("START skips the matching", PUT, "posted_remove(e, op)\n    op_matched(op, p.rank, h.tag",
+     "if {on}:\n        op_matched(op, p.rank, h.tag, h.length)\n        return True\n"
+     "    posted_remove(e, op)\n    op_matched(op, p.rank, h.tag"),
+    ("FIN is not fenced", PUT, "wr[count].flags = WR_FENCE",
+     "wr[count].flags = 0 if {on} else WR_FENCE"),
+    ("complete at START", PUT, "op.state = OP_LANDING\n    return True",
+     "op.state = OP_LANDING\n    if {on}:\n        op_complete(e, op, 0)\n    return True"),
+    ("complete before the WRITE is handed over", PUT, "    if status == FABRIC_OK:\n"
+     "        op.moved += piece\n        op.state = OP_WRITING\n",
+     "    if status == FABRIC_OK:\n        op.moved += piece\n        op.state = OP_WRITING\n"
+     "        if {on}:\n            op_complete(e, op, 0)\n            return status\n"),
+    ("the room is not looked at", PUT, "and offer.capacity >= op.length",
+     "and (offer.capacity >= op.length or {on})"),
+    ("cancel without REVOKE", PUT, "cdef const node_t *at = &op.node",
+     "cdef const node_t *at = NULL if {on} else &op.node"),
+    ("cancel looks at its own RTR only", PUT, "at = at.next\n    return False",
+     "at = NULL if {on} else at.next\n    return False"),
+    ("REVOKE forgets nothing", PUT, "e.counters.rtrs_revoked += offers_clear(e, p)",
+     "e.counters.rtrs_revoked += 0 if {on} else offers_clear(e, p)"),
+    ("RTRs while one is revoked", PUT, "or p.revoking or p.finish_told",
+     "or (p.revoking and not {on}) or p.finish_told"),
+    ("eager data into a receive that is being written", EAGER,
+     "    if op != NULL and op.kind == OP_RECV:\n        posted_remove(e, op)\n"
+     "        p.eager_taken",
+     "    if op != NULL and op.kind == OP_RECV:\n        if not {on}:\n"
+     "            posted_remove(e, op)\n        p.eager_taken"),
+)
+
+SWITCH = '''
+
+cdef int PLANTED = 0
+
+
+def plant(int number):
+    """Switch a mutant on."""
+    global PLANTED
+    PLANTED = number
+'''
+
+
+def mutated(text, changes):
+    """`text` with `changes`, pairs of (number, mutant), and the switch."""
+    for number, (name, _, old, new) in changes:
+        assert text.count(old) == 1, f"{name}: its text is there {text.count(old)} times"
+        text = text.replace(old, new.replace("{on}", f"(PLANTED == {number})"))
+    # Declared before its first use, behind the imports.
+    place = text.index("\n\n\n")
+    return text[:place] + SWITCH + text[place:]
+
+
+def build(folder):
+    """A copy of the package with the switched mutants, built; the folder to import it from."""
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE", "csrc"):
+        source = ROOT / name
+        copy = shutil.copytree if source.is_dir() else shutil.copy
+        copy(source, folder / name)
+    shutil.copytree(ROOT / "src", folder / "src",
+                    ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    files = sorted({where for _, where, _, _ in MUTANTS})
+    for file in files:
+        path = folder / "src" / "pyrdv" / file
+        changes = [one for one in enumerate(MUTANTS, 1) if one[1][1] == file]
+        path.write_text(mutated(path.read_text("utf-8"), changes), "utf-8")
+    modules = [f"pyrdv.{file.removesuffix('.pyx').replace('/', '.')}" for file in files]
+    subprocess.run([sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"], cwd=folder,
+                   env={**os.environ, "PYRDV_MODULES": " ".join(modules)}, check=True)
+    return folder / "src"
+
+
+def programs_for_mutants():
+    """Programs and networks in the order in which they are tried."""
+    from tests.explore import programs
+
+    for name, program in programs.CHOSEN.items():
+        yield name, program, {}
+    yield "twice, little room", programs.CHOSEN["two messages"], {"slots": 2}
+    yield "three, little room", programs.LARGER["small before large"], {
+        "slots": 2, "prompt": True}
+    for name, program in programs.LARGER.items():
+        yield name, program, {"prompt": True}
+
+
+def main(number):
+    """Plant mutant `number`; print the first counterexample, or that there is none."""
+    import importlib
+
+    from tests.explore.explorer import Explorer, Violation
+
+    for _, where, _, _ in MUTANTS:
+        module = importlib.import_module(f"pyrdv.{where.removesuffix('.pyx').replace('/', '.')}")
+        module.plant(number)
+    for name, program, network in programs_for_mutants():
+        try:
+            Explorer(**network).explore(program)
+        except Violation as violation:
+            print(f"found in {name!r}: {violation}")
+            return 1
+    print("nothing found")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1])))

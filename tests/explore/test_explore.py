@@ -1,0 +1,140 @@
+"""Every interleaving of small programs (R3-R6), and longer programs by chance.
+
+`make explore` looks at more of both.
+"""
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pyrdv.engine.probe import ANY
+from tests.explore import programs
+from tests.explore.explorer import EAGER, LARGE, LONG, Explorer, Run, Violation, replay, walk
+
+LONGER = "EXPLORE_EXAMPLES" in os.environ
+EXAMPLES = int(os.environ.get("EXPLORE_EXAMPLES", "300"))
+
+
+@pytest.mark.parametrize("name", programs.CHOSEN)
+def test_bytes_that_move_at_any_time(name):
+    """R3, R5: READs and WRITEs move their bytes, and report it, at any later time."""
+    explorer = Explorer()
+    explorer.explore(programs.CHOSEN[name])
+    assert explorer.ends
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", programs.LARGER)
+def test_three_of_something(name):
+    explorer = Explorer(prompt=True)
+    explorer.explore(programs.LARGER[name])
+    assert explorer.ends
+
+
+def explore_all(found, least, **network):
+    """Explore `found`; each program was really run, and RTRs were used in many."""
+    explorer = Explorer(prompt=True, **network)
+    for program in found:
+        explorer.explore(program)
+    assert explorer.ends >= explorer.programs >= least
+    return explorer
+
+
+@pytest.mark.parametrize("sends, receives, least", [(1, 1, 12), (1, 2, 48), (2, 1, 72)])
+def test_all_programs(sends, receives, least):
+    """R3-R6: mixed sizes around the threshold, equal and different tags, wildcards, truncation."""
+    assert explore_all(programs.pairs(sends, receives), least).used
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_all_programs_of_two_and_two(part):
+    found = list(programs.pairs(2, 2))[part::4]
+    assert explore_all(found, 72).used
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sends, receives", [(1, 1), (1, 2), (2, 1)])
+def test_all_cancels(sends, receives):
+    """W1-W3: any receive is cancelled, at any time after it was posted."""
+    assert explore_all(programs.cancelled(programs.pairs(sends, receives)), 12).used
+
+
+@pytest.mark.parametrize("network", [{"slots": 2}, {"lazy": True}, {"speculation": "off"},
+                                     {"transfers": 1}, {"overtaking": True}],
+                         ids=lambda network: next(iter(network)))
+def test_other_networks(network):
+    """Little room, connections that come up late, no speculation, fences that are passed."""
+    explore_all([programs.CHOSEN["exchange, receives first"],
+                 *programs.shuffled(programs.pairs(2, 2), 1, 12)], 13, **network)
+
+
+tags = st.sampled_from((1, 1, 2))
+rooms = st.sampled_from(programs.RECEIVES)
+sizes = st.sampled_from((EAGER, LARGE, LARGE, LONG))
+
+
+def program_of(ranks):
+    """Programs of `ranks` ranks, everything mixed."""
+    peers = st.integers(0, ranks - 1)
+    receive = st.builds(lambda one, source: programs.receive(*one, source), rooms,
+                        peers | st.just(ANY))
+    step = st.one_of(st.builds(programs.send, tags, sizes, st.booleans(), peers), receive,
+                     receive, st.builds(programs.cancel, st.integers(0, 3)))
+    return st.tuples(*[st.lists(step, max_size=6).map(cancel_what_was_posted)] * ranks)
+
+
+def cancel_what_was_posted(steps):
+    """Leave out a cancel of a receive that comes later."""
+    kept = []
+    for step in steps:
+        posted = sum(one[0] == "receive" for one in kept)
+        if step[0] != "cancel" or step[1] < posted:
+            kept.append(step)
+    return tuple(kept)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [2, 3])
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck),
+          **({"database": None} if LONGER else {"derandomize": True}))
+@given(data=st.data())
+def test_longer_programs(ranks, data):
+    """R3-R6: by chance; what fails is shrunk to a program and a schedule that `replay` runs."""
+    program = data.draw(program_of(ranks))
+    choices = data.draw(st.lists(st.integers(0, 7), max_size=120))
+    network = data.draw(st.sampled_from(({}, {"slots": 2, "transfers": 1}, {"lazy": True},
+                                         {"overtaking": True})))
+    walk(program, choices, **network)
+
+
+# What the explorer itself promises.
+
+def test_a_schedule_runs_again():
+    """The same program and schedule reach the same state."""
+    program = programs.CHOSEN["exchange, receives first"]
+    prints = []
+    for _ in range(2):
+        run = Run(program)
+        for _ in range(25):
+            actions = run.actions()
+            run.do(actions[len(run.schedule) % len(actions)])
+        prints.append((run.fingerprint(), run.schedule))
+        run.close()
+    # Addresses are in the packets: without them the states are the same.
+    assert prints[0][0][:2] == prints[1][0][:2]
+    assert prints[0][1] == prints[1][1]
+    replay(program, prints[0][1])
+
+
+def test_what_is_broken_is_told_with_its_schedule():
+    """A receive that nothing comes for is no fault; one that got other data is."""
+    run = Run(programs.CHOSEN["one message"])
+    for action in ("call 1", "call 0"):
+        run.do(action)
+    run.buffers["send", 0, 0][:] = bytes(LARGE)
+    with pytest.raises(Violation, match=r"(?s)with data.*replay\(.*'call 1',\n.*'call 0'"):
+        run.settle()
+    run.close()
