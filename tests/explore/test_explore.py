@@ -6,8 +6,7 @@
 import os
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from pyrdv.engine.probe import ANY
 from tests.explore import programs
