@@ -71,7 +71,7 @@ def case_all_sizes_at_once(comm):
 
 
 def case_paths(comm):
-    """Eager messages are packets, large ones are reads by the receiver; the ring is as asked."""
+    """Small messages are packets, large ones transfers by who comes last; the ring is as asked."""
     right, left = neighbours(comm)
     comm.Barrier()
     before = counters()
@@ -81,7 +81,8 @@ def case_paths(comm):
             comm.Sendrecv(data, right, 0, room, left, 0)
     comm.Barrier()
     done = since(before)
-    assert done["reads"] >= 3 and done["writes"] == 0, done
+    # Transfers are of the late side: reads of a receiver, writes of a sender.
+    assert comm.allreduce(done["reads"] + done["writes"]) >= 3 * comm.size, done
     # Beside the announcements of the large ones and what ends them.
     assert 430 < done["packets"] < 600, done
     assert done["links"] == 0, done
