@@ -1,5 +1,6 @@
 # cython: language_level=3
 """What every communicator is: an engine, members, contexts; and the checks of arguments."""
+cimport cython
 from libc.stdint cimport uint64_t
 from posix.unistd cimport getpid
 
@@ -19,6 +20,7 @@ cdef str hint(Engine engine):
     return "; this program runs alone: start it with `pyrdv run -n N program.py`"
 
 
+@cython.no_gc_clear     # a request that ends with it still asks for its engine
 cdef class CommBase:
     """A communicator without any way to communicate.
 
