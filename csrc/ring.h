@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #define SHM_MAGIC 0x314d485356445250ull /* "PRDVSHM1" */
-#define SHM_VERSION 2u
+#define SHM_VERSION 3u
 
 enum {
     SHM_SLOTS = 128,
@@ -59,7 +59,7 @@ struct shm_job {
     uint32_t done;        /* chunks moved, by whomever */
     uint32_t helper_error;
     uint64_t tail; /* generation << 2 | state of the packet behind the transfer */
-    uint64_t unused;
+    uint64_t key;  /* of the consumer's region: what it granted */
 };
 
 /* A small packet that is fenced behind a transfer and nothing else: a copy of it, which the

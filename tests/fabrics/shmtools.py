@@ -15,7 +15,7 @@ TOKEN = b"a job's secret"
 HELLO = struct.Struct("<QIIIIQQ32s")  # magic version from to staged probe-address probe digest
 ADDRESS = struct.Struct("<QIIQQI64s4x")  # magic version pid probe-address probe length name
 MAGIC = int.from_bytes(b"PRDVSHM1", "little")
-VERSION = 2
+VERSION = 3
 
 # Offsets in a segment: csrc/ring.h.
 PRODUCER_WAITING, HELP, PRODUCER_BYE, CREDIT = 128, 256, 260, 384

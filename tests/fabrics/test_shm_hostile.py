@@ -1,4 +1,4 @@
-"""The shm fabric against peers that break the protocol: R8, L2, G2, G4, J1."""
+"""The shm fabric against peers that break the protocol: R8, L2, G2, G4, J1, J7."""
 
 import os
 import socket
@@ -283,19 +283,31 @@ def test_a_helper_that_dies_with_a_claim_loses_the_transfer(end, peer):
     assert keep
 
 
-def test_a_helper_moves_chunks_and_wakes_the_poster(end, peer):
-    word = bytearray(os.urandom(8))  # F8: the poster may sleep until the last chunk is done
-    source, sink = bytearray(os.urandom(100000)), bytearray(100000)
-    places = [end.register(one) for one in (word, source, sink)]
+def connected_for_help(end, peer):
+    """`end` believes that it may help `peer`, which is this process."""
+    word = bytearray(os.urandom(8))
+    place = end.register(word)
     fd = peer.segment()
-    hello = peer.hello(probe_address=places[0].address, probe=int.from_bytes(word, "little"))
+    hello = peer.hello(probe_address=place.address, probe=int.from_bytes(word, "little"))
     socket.send_fds(peer.dial(end.fabric.address), [hello], [fd])
     os.close(fd)
     end.maintain()
-    peer.socket.setblocking(False)
-    struct.pack_into("<QQQQIIII", peer.memory, JOBS, 1 << 36 | 2 << 18, places[2].address,
-                     places[1].address, 100000, 65536, 1, 0, 0)
+    return place
+
+
+def publish(peer, own, theirs, key, size, reading):
+    """The first transfer of `peer`, between `own` and `theirs`, addresses."""
+    struct.pack_into("<QQQQIIIIQQ", peer.memory, JOBS, 1 << 36 | 2 << 18, own, theirs, size,
+                     65536, reading, 0, 0, 0, key)
     peer.set32(HELP, 1)
+
+
+def test_a_helper_moves_chunks_and_wakes_the_poster(end, peer):
+    keep = connected_for_help(end, peer)  # F8: the poster may sleep until the last chunk is done
+    source, sink = bytearray(os.urandom(100000)), bytearray(100000)
+    theirs, own = end.register(source), end.register(sink)
+    peer.socket.setblocking(False)
+    publish(peer, own.address, theirs.address, theirs.key, 100000, 1)
     end.poll()
     assert job(peer.memory)[0] == (1, 2, 1)
     assert struct.unpack_from("<I", peer.memory, JOBS + 40)[0] == 1
@@ -307,27 +319,88 @@ def test_a_helper_moves_chunks_and_wakes_the_poster(end, peer):
     assert sink == source
     assert len(peer.socket.recv(8)) == 1
     assert struct.unpack_from("<I", peer.memory, PRODUCER_WAITING)[0] == 0
+    assert keep
+
+
+# Access, change of the address, of the key, of the length.
+NOT_GRANTED = {
+    "for local use": (1, 0, 0, 0),
+    "for the other direction": (None, 0, 0, 0),
+    "before its beginning": (7, -1, 0, 0),
+    "behind its end": (7, 1, 0, 0),
+    "longer": (7, 0, 0, 1),
+    "around the end of memory": (7, 2**64, 0, 0),
+    "another generation": (7, 0, 1 << 32, 0),
+    "a key of nothing": (7, 0, 2**31, 0),
+}
+
+
+@pytest.mark.parametrize("reading", [1, 0])
+@pytest.mark.parametrize("kind", NOT_GRANTED)
+def test_memory_that_was_not_granted_is_not_helped_with(end, peer, kind, reading):
+    """J7, R8: the job is left to the peer that posted it."""
+    keep = connected_for_help(end, peer)
+    access, at, key, more = NOT_GRANTED[kind]
+    around, own = bytearray(os.urandom(200000)), bytearray(os.urandom(200000))
+    before = bytes(around), bytes(own)
+    theirs = memoryview(around)[4096 : 4096 + 120000]
+    place = end.register(theirs, (5 if reading else 3) if access is None else access)
+    address = 2**64 - 65536 if at == 2**64 else place.address + at
+    publish(peer, end.register(own).address, address, place.key + key, 120000 + more, reading)
+    # Only the last chunk of what begins in the region and is too long reaches out of it.
+    first = kind in ("behind its end", "longer")
+    for _ in range(5):
+        end.poll()
+    assert end.fabric.counters["chunks_helped"] == first
+    assert job(peer.memory)[0] == (1, 2, first)
+    assert struct.unpack_from("<II", peer.memory, JOBS + 40) == (first, 0)
+    assert first or (around, own) == before
+    peer.put(0, INLINE | 2, b"ok")
+    assert payloads(end.poll()) == [b"ok"]
+    assert keep
+
+
+@pytest.mark.parametrize("reading", [1, 0])
+def test_memory_deregistered_in_between_is_not_touched(end, peer, reading):
+    """J7, F4: a broken peer says that its transfer ended, and goes on with it."""
+    keep = connected_for_help(end, peer)
+    theirs, own = (bytearray(os.urandom(131072)) for _ in range(2))
+    source, sink = (theirs, own) if reading else (own, theirs)
+    before = bytes(sink)
+    place = end.register(theirs)
+    publish(peer, end.register(own).address, place.address, place.key, 131072, reading)
+    end.poll()
+    assert sink == source[:65536] + before[65536:]
+    place.deregister()
+    after = end.register(theirs)  # the next one at this place in the table has another key
+    for _ in range(5):
+        end.poll()
+    assert sink == source[:65536] + before[65536:]
+    assert job(peer.memory)[0] == (1, 2, 1)
+    assert end.fabric.counters["chunks_helped"] == 1
+    assert keep and after.key != place.key
 
 
 def test_nonsense_jobs_are_not_helped(end, peer):
-    peer.connect(end.fabric.address)
-    end.maintain()
+    keep = connected_for_help(end, peer)
     victim = bytearray(4096)
-    place = end.register(victim)
+    place, source = end.register(victim), end.register(bytearray(os.urandom(1 << 20)))
     for index, (claim, length, chunk) in enumerate([
         (1 << 36 | 5 << 18, 4096, 1 << 31),      # larger than a step may be
         (1 << 36 | 5 << 18 | 4, 4096, 4096),     # chunk behind the end
         (1 << 36 | 1 << 18 | 9, 4096, 4096),     # more claimed than there are
         (1 << 36 | 9 << 18 | 3, 1 << 20, 0),     # no size
     ]):
-        struct.pack_into("<QQQQIIII", peer.memory, JOBS + 64 * index, claim, place.address, 8,
-                         length, chunk, 0, 0, 0)
+        struct.pack_into("<QQQQIIIIQQ", peer.memory, JOBS + 64 * index, claim, source.address,
+                         place.address, length, chunk, 0, 0, 0, 0, place.key)
     peer.set32(HELP, 1)
     for _ in range(30):
         end.poll()
     assert victim == bytes(4096)
+    assert end.fabric.counters["chunks_helped"] == 0
     peer.put(0, INLINE | 2, b"ok")
     assert payloads(end.poll()) == [b"ok"]
+    assert keep
 
 
 def test_staged_counts_that_cannot_be_lose_the_peer(peer):

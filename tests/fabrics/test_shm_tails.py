@@ -158,8 +158,8 @@ def test_nonsense_in_a_tail():
     os.close(fd)
     end.maintain()
     struct.pack_into("<II56s", peer.memory, TAILS, 2**32 - 1, 77, b"x" * 56)
-    struct.pack_into("<QQQQIIIIQ", peer.memory, JOBS, 1 << 36 | 1 << 18, places[2].address,
-                     places[1].address, 64 * KIB, 65536, 0, 0, 0, 1 << 2 | 1)
+    struct.pack_into("<QQQQIIIIQQ", peer.memory, JOBS, 1 << 36 | 1 << 18, places[2].address,
+                     places[1].address, 64 * KIB, 65536, 0, 0, 0, 1 << 2 | 1, places[1].key)
     peer.set32(256, 1)
     events = [event for _ in range(3) for event in end.poll()]
     assert [event[:2] for event in events] == [(PACKET, 1)]

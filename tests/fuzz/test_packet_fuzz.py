@@ -222,6 +222,20 @@ def test_room_that_is_not_there(kind, address, key):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_read_after_its_done_gets_no_help(kind):
+    """F4, R8: the send is over and its buffer is freed; the peer reads on."""
+    rig = Rig(kind)
+    rig.do_send(200_000)
+    rig.turn(5)
+    rig.do_answer(0, early=1)
+    rig.turn(20)
+    assert not rig.sends
+    if kind == "shm":
+        assert rig.world.fabrics[0].counters["chunks_helped"] == 0
+    rig.run([("honest", 100_000)])
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_written_message(kind):
     """R4, R5: START, WRITE and FIN of a second implementation, between other messages."""
     rig = Rig(kind)

@@ -1,5 +1,6 @@
 # cython: language_level=3
 """What every communicator is: an engine, members, contexts; and the checks of arguments."""
+cimport cython
 from libc.stdint cimport uint64_t
 from posix.unistd cimport getpid
 
@@ -39,6 +40,7 @@ NOWHERE.label = "MPI_COMM_NULL"
 cdef Members NOBODY = Members((), 0, 1)
 
 
+@cython.no_gc_clear     # a request that ends with it still asks for its engine
 cdef class CommBase:
     """A communicator without any way to communicate.
 

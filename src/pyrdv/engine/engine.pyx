@@ -1,5 +1,6 @@
 # cython: language_level=3
 """An engine is an object (R2): messages of one rank over one or more fabrics."""
+cimport cython
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
@@ -104,6 +105,7 @@ cdef int open_wait(engine_t *e) except -1:
     return 0
 
 
+@cython.no_gc_clear     # requests that end with it still hand it their operations
 cdef class Engine:
     """Messages of one rank.
 

@@ -58,6 +58,7 @@ cdef extern from "ring.h" nogil:
         uint32_t done
         uint32_t helper_error
         uint64_t tail
+        uint64_t key
     struct shm_tail:
         uint32_t length
         uint32_t after
@@ -275,6 +276,21 @@ cdef struct shm_t:
     uint8_t token[32]
     uint64_t probe      # a random word that peers try to read
     counters_t counters
+
+
+cdef inline bint granted(const shm_t *self, uint64_t key, uint64_t address, uint64_t length,
+                         uint32_t access) noexcept nogil:
+    # Whether a peer may have this memory of ours now.  The key is the entry's index and
+    # generation.  It holds until the end of the step: deregistering needs the lock too (S1).
+    cdef uint32_t index = <uint32_t> key
+    cdef const entry_t *entry
+    if index >= self.region_count:
+        return False
+    entry = &self.regions[index]
+    if not entry.access & access or entry.generation != key >> 32:
+        return False
+    return (address >= entry.address and length <= entry.length
+            and address - entry.address <= entry.length - length)
 
 
 cdef inline void end_peer(shm_t *self, uint32_t rank) noexcept nogil:

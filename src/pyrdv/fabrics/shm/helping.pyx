@@ -1,15 +1,16 @@
 # cython: language_level=3
 """The consumer's side of transfers: helping to copy, or serving the cells.
 
-J1-J4 stand in transfer.pyx.
+J1-J7 stand in transfer.pyx.
 """
 from libc.errno cimport EFAULT, EINTR, ESRCH, errno
 from libc.stdint cimport uint32_t, uint64_t
 
-from pyrdv.fabrics.contract cimport FABRIC_FAILED, FABRIC_INVALID, FABRIC_LOST, FABRIC_OK
+from pyrdv.fabrics.contract cimport (
+    ACCESS_REMOTE_READ, ACCESS_REMOTE_WRITE, FABRIC_FAILED, FABRIC_INVALID, FABRIC_LOST, FABRIC_OK)
 from pyrdv.fabrics.shm.channel cimport (
-    SHM_CHUNK_MAX, SHM_JOBS, add32, claim64, fail_peer, glance32, glance64, inbound_t, note32,
-    observe32, observe64, shm_claim_chunks, shm_claim_next, shm_job, shm_t, wake_producer)
+    SHM_CHUNK_MAX, SHM_JOBS, add32, claim64, fail_peer, glance32, glance64, granted, inbound_t,
+    note32, observe32, observe64, shm_claim_chunks, shm_claim_next, shm_job, shm_t, wake_producer)
 from pyrdv.fabrics.shm.staging cimport stage_serve
 from pyrdv.fabrics.shm.tails cimport tail_take
 
@@ -61,7 +62,7 @@ cdef bint help_one(shm_t *self, inbound_t *into) noexcept nogil:
     cdef uint32_t seen = observe32(&into.segment.help)
     cdef uint32_t chunk_size
     cdef int index
-    cdef uint64_t word, offset, length, mine, theirs
+    cdef uint64_t word, key, offset, length, mine, theirs
     cdef shm_job *job
     cdef bint reading
     for index in range(SHM_JOBS):
@@ -73,15 +74,19 @@ cdef bint help_one(shm_t *self, inbound_t *into) noexcept nogil:
         length = glance64(&job.length)
         mine = glance64(&job.consumer_address)
         theirs = glance64(&job.producer_address)
+        key = glance64(&job.key)
         reading = glance32(&job.to_producer)
         offset = <uint64_t> shm_claim_next(word) * chunk_size
-        if chunk_size > SHM_CHUNK_MAX or offset >= length:
+        if not 0 < chunk_size <= SHM_CHUNK_MAX or offset >= length:
             continue  # an entry in change, or nonsense: not helped (J1, R8)
-        if not claim64(&job.claim, word, word + 1):
-            continue
         length -= offset
         if length > chunk_size:
             length = chunk_size
+        if not granted(self, key, mine + offset, length,
+                       ACCESS_REMOTE_READ if reading else ACCESS_REMOTE_WRITE):
+            continue  # left to the poster (J7)
+        if not claim64(&job.claim, word, word + 1):
+            continue
         if copy_chunk(into.pid, mine + offset, theirs + offset, length, not reading) != FABRIC_OK:
             note32(&job.helper_error, 1)
         if (add32(&job.done, 1) == shm_claim_chunks(word)

@@ -21,7 +21,7 @@ from pyrdv.fabrics.contract cimport (
     ACCESS_REMOTE_READ, ACCESS_REMOTE_WRITE, FABRIC_AGAIN, FABRIC_INVALID, FABRIC_LOST,
     FABRIC_OK, WR_READ)
 from pyrdv.fabrics.shm.channel cimport (
-    NODE_ACTIVE, SHM_CELL, SHM_CELLS, entry_t, glance32, glance64, inbound_t, node_t, note32,
+    NODE_ACTIVE, SHM_CELL, SHM_CELLS, glance32, glance64, granted, inbound_t, node_t, note32,
     note64, observe32, observe64, outbound_t, publish32, publish64, shm_segment, shm_stage, shm_t,
     wake_consumer, wake_producer)
 
@@ -107,18 +107,9 @@ cdef bint stage_ready(outbound_t *out) noexcept nogil:
     return out.staged_at < out.staged.length and out.cells - theirs < SHM_CELLS
 
 
-cdef bint allowed(shm_t *self, inbound_t *into) noexcept nogil:
-    # T2.  The key is the entry's index and generation.
-    cdef uint32_t index = <uint32_t> into.key
-    cdef uint32_t wanted = ACCESS_REMOTE_READ if into.to_producer else ACCESS_REMOTE_WRITE
-    cdef entry_t *entry
-    if index >= self.region_count:
-        return False
-    entry = &self.regions[index]
-    if not entry.access & wanted or entry.generation != into.key >> 32:
-        return False
-    return (into.address >= entry.address and into.remaining <= entry.length
-            and into.address - entry.address <= entry.length - into.remaining)
+cdef inline bint allowed(const shm_t *self, const inbound_t *into) noexcept nogil:  # T2
+    return granted(self, into.key, into.address, into.remaining,
+                   ACCESS_REMOTE_READ if into.to_producer else ACCESS_REMOTE_WRITE)
 
 
 cdef void take_up(inbound_t *into, uint32_t serial) noexcept nogil:

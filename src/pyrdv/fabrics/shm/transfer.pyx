@@ -18,6 +18,9 @@ J4  A helper that may not copy says so and counts its chunk as done; the
 J5  If a transfer fails, the requests of its chain that have not started end
     with the same status: a fenced message about data that never came would lie.
 J6  One turn moves at most one large chunk, or small ones up to TURN_BYTES.
+J7  A helper touches only memory of its own that it has registered for such a transfer, and looks
+    for each chunk anew, so a region deregistered in between is never touched, whatever the poster
+    believes.  A chunk that it may not help with is left to the poster.
 """
 from libc.errno cimport errno
 from libc.stdint cimport uint32_t, uint64_t
@@ -143,6 +146,7 @@ cdef void share(shm_t *self, outbound_t *out, node_t *node) noexcept nogil:
     node.slot = slot
     note64(&job.producer_address, node.local)
     note64(&job.consumer_address, node.remote)
+    note64(&job.key, node.key)
     note64(&job.length, node.length)
     note32(&job.chunk, node.chunk)
     note32(&job.to_producer, node.opcode == WR_READ)
