@@ -143,11 +143,11 @@ KNOBS = (
          "least); past that, senders announce their messages without data.  The same on all "
          "ranks.",
          low=0, high=1 << 40),
-    Knob("speculation", "choice", "indexed",
+    Knob("speculation", "choice", "auto",
          "Whether a large receive that comes before its message offers its buffer, so that the "
-         "sender writes into it: indexed tells the sender which message it waits for, off never.  "
-         "The same on all ranks.",
-         choices=("indexed", "off")),
+         "sender writes into it: indexed tells the sender which message it waits for, off never, "
+         "auto is indexed in a job that needs no RDMA and else off.  The same on all ranks.",
+         choices=("auto", "indexed", "off")),
     Knob("speculation_threshold", "int", 80,
          "Offers of an envelope (source, tag and communicator) are stopped when fewer than this "
          "share of them is used, and tried again from time to time; 0 never stops them.",

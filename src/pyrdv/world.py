@@ -254,7 +254,7 @@ class World:
                 self.launch.rank, self.launch.size, ways.fabrics, eager_max=self.config.eager_max,
                 unexpected_max=self.config.unexpected_max, spin_ns=self._spin(ways),
                 yield_ns=YIELD_NETWORK_NS if ways.routes else YIELD_NS, routes=ways.routes,
-                speculation=self.config.speculation, adapt=self.config.speculation_threshold)
+                speculation=self._speculation(ways), adapt=self.config.speculation_threshold)
             if self.client.fileno() >= 0:
                 self.engine.watch(self.client.fileno(), self._notice)
             if self.config.connect == "start":
@@ -298,6 +298,12 @@ class World:
         if ways.neighbours > len(os.sched_getaffinity(0)):
             return 0
         return SPIN_NETWORK_NS if ways.routes else SPIN_NS
+
+    def _speculation(self, ways):
+        """The policy of the whole job: routes are empty on all ranks, or on none (W1)."""
+        if self.config.speculation != "auto":
+            return self.config.speculation
+        return "off" if ways.routes else "indexed"
 
     def _notice(self):
         """What the launcher tells about other ranks."""
