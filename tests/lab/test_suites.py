@@ -16,7 +16,6 @@ from tests.mpi4py import source
 
 from .machine import DEVICES
 
-
 # Guest processors.  siw has a transmit thread on each, and loses a queue pair's turn the more often
 # the more of them share a thread (docs/lab.md, traps).
 CPUS = {"rxe": 2, "siw": 4}
