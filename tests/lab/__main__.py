@@ -1,16 +1,19 @@
 """``python -m tests.lab``, which ``make lab`` calls: a shell or a command in the lab."""
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 
-from . import machine
+from . import machine, ranks
 
 EXAMPLES = """\
 examples:
   make lab                                          a shell; `rdma link` shows the devices
   make lab ARGS="-- ibv_devices"                    one command
   make lab ARGS="--device siw -- python -m pytest --fabric siw0"
+  make lab ARGS="--ranks 4 --device siw -- examples/ring.py"
+                                                    a job on both nodes, over their devices
   make lab ARGS="--rate 50mbit --delay 50us"        a shell beside a slow cable
   make lab ARGS="-- 'ib_write_lat -x 1 -d rxe0 & sleep 1;
                  nsenter --net=/run/netns/node1 ib_write_lat -x 1 -d rxe1 node0'"
@@ -41,12 +44,14 @@ def parser():
     add = made.add_argument
     add("--nodes", type=int, choices=(1, 2), default=2, help="network namespaces with devices (2)")
     add("--device", choices=(*machine.DEVICES, "both"), default="both", help="devices (both)")
+    add("--ranks", type=int, metavar="N", help="the command is a Python program, and N ranks of it "
+        "run on the nodes and over their devices of one kind (rxe unless --device says otherwise)")
     add("--rate", help="rate of the cable, as netem spells it: 50mbit")
     add("--delay", help="delay of the cable: 50us, '1ms 100us'")
     add("--loss", help="loss of the cable: 0.1%%")
     add("--pinned", action=argparse.BooleanOptionalAction, default=False,
-        help="pin the guest's processors to the host's; good only if the command pins its "
-        "processes too (taskset -c K)")
+        help="pin the guest's processors to the host's, and --ranks to the guest's; good only if "
+        "any other command pins its processes too (taskset -c K)")
     add("--limit", type=float, metavar="S", help="end the guest after S seconds (command: 600; "
         "shell: none)")
     add("--memory", type=int, default=2048, metavar="MIB", help="memory of the guest (2048)")
@@ -64,16 +69,24 @@ def parser():
 
 def main(arguments=None):
     """Run what the command line says; returns the exit status."""
-    asked = parser().parse_args(arguments)
+    made = parser()
+    asked = made.parse_args(arguments)
     command = asked.command
-    if len(command) == 1:
+    devices = machine.DEVICES if asked.device == "both" else (asked.device,)
+    if asked.ranks is not None:
+        if asked.ranks < 1 or not command:
+            made.error("--ranks N, at least 1, needs a program behind `--`")
+        # The connection manager knows one device at an address.
+        devices = devices[:1]
+        words = shlex.split(command[0]) if len(command) == 1 else command
+        command = ranks.job(words, asked.ranks, *devices, nodes=asked.nodes, pinned=asked.pinned)
+    elif len(command) == 1:
         command = command[0]
     limit = asked.limit if asked.limit is not None else (600 if command else 0)
     try:
         result = machine.run(
-            command or None, nodes=asked.nodes,
-            devices=machine.DEVICES if asked.device == "both" else (asked.device,),
-            rate=asked.rate, delay=asked.delay, loss=asked.loss, pinned=asked.pinned, limit=limit,
+            command or None, nodes=asked.nodes, devices=devices, rate=asked.rate,
+            delay=asked.delay, loss=asked.loss, pinned=asked.pinned, limit=limit,
             memory=asked.memory, cpus=asked.cpus, machine=asked.machine, out=asked.out,
             directory=asked.directory, env=dict(asked.env),
             echo=True,

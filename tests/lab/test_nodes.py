@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from . import machine
+from . import __main__, machine
 
 # The first test may have to build a kernel.
 pytestmark = pytest.mark.timeout(3600)
@@ -99,3 +99,23 @@ def test_pinned_processors(lab):
     assert result.status == 0, result.report()
     assert result.stdout.splitlines()[0] == "2"
     assert "mask: 1" in result.stdout and "mask: 2" in result.stdout
+
+
+@pytest.mark.parametrize("options", [
+    ("--ranks", "4", "--device", "siw", "--", "examples/ring.py"),
+    ("--ranks", "2", "--nodes", "1", "--pinned", "--", "examples/ring.py"),
+], ids=["two nodes", "one node, pinned"])
+def test_ranks_on_the_nodes(lab, capfd, options):
+    """`make lab ARGS="--ranks N ..."`, as typed."""
+    lab("true", nodes=1, devices=(), limit=60)  # a lab that is not available says so here
+    assert __main__.main([*options[:2], "--limit", "60", *options[2:]]) == 0
+    n = int(options[1])
+    assert sorted(capfd.readouterr().out.splitlines()) == [
+        f"rank {rank} of {n} got {(rank - 1) % n}" for rank in range(n)]
+
+
+@pytest.mark.parametrize("words", [("--ranks", "2"), ("--ranks", "0", "--", "examples/ring.py")])
+def test_ranks_need_a_program(capsys, words):
+    with pytest.raises(SystemExit):
+        __main__.main(words)
+    assert "needs a program" in capsys.readouterr().err

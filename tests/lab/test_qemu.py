@@ -2,13 +2,12 @@
 
 import json
 import os
-import shlex
 import subprocess
 import sys
 
 import pytest
 
-from . import kernel, machine, qemu, qemu_image
+from . import kernel, machine, qemu, qemu_image, ranks
 from .test_lab import gone, marked
 
 # The limits count inside the guest; the first test may have to get a kernel and compile a driver.
@@ -19,16 +18,7 @@ ON_1 = "nsenter --net=/run/netns/node1"
 # A server is up when its port of rdma_cm is bound; until then the client tries again.
 RPING = (f"rping -s -a %s -C 3 & for i in 1 2 3 4 5 6 7 8 9; do {ON_1} rping -c -v -a %s -C 3 "
          "&& break; sleep 1; done; wait")
-
-
-def ring(kind):
-    """A job whose two ranks reach each other over the devices of the two nodes, and only so."""
-    choose = f'export PYRDV_RDMA_DEVICE={kind}${{0#node}}; exec "$@"'
-    agent = f"nsenter --net=/run/netns/{{host}} sh -c {shlex.quote(choose)} {{host}}"
-    return ("PYRDV_FABRIC=verbs pyrdv run -n 2 --hosts node0,node1 --address 10.77.0.1 "
-            f"--agent {shlex.quote(agent)} examples/ring.py")
-
-
+RING = ["examples/ring.py"]
 RING_SAYS = ["rank 0 of 2 got 1", "rank 1 of 2 got 0"]
 
 
@@ -69,7 +59,7 @@ def test_two_nodes_with_rxe(lab):
         f"{ON_1} ib_write_lat -x 1 -n 100 -d rxe1 node0": "perftest",
         "cat /sys/class/net/v0/statistics/rx_packets #": "after",
         "pyrdv run -n 2 examples/ring.py": "shm",
-        ring("rxe"): "verbs",
+        ranks.job(RING, 2, "rxe"): "verbs",
         "cat /sys/class/net/v0/statistics/rx_bytes": "bytes",
     }
     told, result = _told(lab, commands, devices=("rxe",))
@@ -88,7 +78,7 @@ def test_two_nodes_with_siw(lab):
     commands = {
         "rdma -j link": "links",
         RPING.replace("%s", "10.77.0.1"): "rping",
-        ring("siw"): "verbs",
+        ranks.job(RING, 2, "siw"): "verbs",
     }
     told, result = _told(lab, commands, devices=("siw",))
     assert {link["ifname"]: link["state"] for link in json.loads(told["links"])} == {
