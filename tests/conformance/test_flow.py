@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from . import worlds
 from .worlds import MPI, pattern
 
 TIGHT = {"unexpected_max": 1}
@@ -111,8 +112,12 @@ def test_any_source_is_fair(world):
             order.append(source)
         w.run(*sends)
         assert set(counts.values()) == {each}
-        if w.kind == "chaos":
+        if isinstance(w, worlds.ChaosWorld):
             return      # its order of arrival is random: only completeness holds
+        if isinstance(w, worlds.VerbsWorld):
+            # The device decides what arrives when; but nobody waits for the end of all others.
+            assert all(order.index(rank) < 2 * each for rank in (1, 2, 3))
+            return
         last = min(len(order) - 1 - order[::-1].index(rank) for rank in (1, 2, 3))
         for at in range(0, last - window, window):
             for rank in (1, 2, 3):

@@ -16,10 +16,6 @@ from tests.mpi4py import source
 
 from .machine import DEVICES
 
-# Guest processors.  siw has a transmit thread on each, and loses a queue pair's turn the more often
-# the more of them share a thread (docs/lab.md, traps).
-CPUS = {"rxe": 2, "siw": 4}
-
 
 class Suite(NamedTuple):
     """Two boots of the lab.
@@ -56,7 +52,7 @@ def test_suite(suite, lab, tmp_path, say):
         command = (f"python -m pytest -q -p no:cacheprovider --fabric {device}0 "
                    f"--junitxml=$LAB_OUT/report.xml {suite.arguments}")
         return lab(command, nodes=suite.nodes, devices=(device,), limit=suite.limit,
-                   cpus=CPUS[device], out=tmp_path / device)
+                   out=tmp_path / device)
 
     with ThreadPoolExecutor(len(DEVICES)) as pool:
         results = dict(zip(DEVICES, pool.map(run, DEVICES), strict=True))
