@@ -49,7 +49,7 @@ def address_of(rank):
 def start():
     """The fabric and the engine, connected to the honest one."""
     fabric = VerbsFabric(role, size, bytes.fromhex(sys.argv[5]), device=sys.argv[3], port=1,
-                         ring=sys.argv[4], peer_timeout=1)
+                         ring=sys.argv[4], peer_timeout=3)
     with open(f"new{role}", "w") as file:
         file.write(fabric.address.hex())
     os.rename(f"new{role}", f"address{role}")
