@@ -13,6 +13,6 @@ static void fork_in_child(void) { fork_count++; }
 
 static inline int fork_watch(void) { return pthread_atfork(NULL, NULL, fork_in_child); }
 
-static inline unsigned fork_now(void) { return fork_count; }
+static inline const unsigned *fork_counter(void) { return &fork_count; }
 
 #endif

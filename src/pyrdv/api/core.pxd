@@ -3,7 +3,7 @@
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
 from pyrdv.api.group cimport Members
-from pyrdv.engine.engine cimport Engine
+from pyrdv.engine.engine cimport Engine, own_process
 
 
 cdef enum:
@@ -19,6 +19,7 @@ cdef enum:
     PROC_NULL_ = -1
     ANY_SOURCE_ = -2
     ANY_TAG_NUMBER = -1
+    TAG_LAST = 0x7FFFFFFF       # TAG_UB
 
 
 cdef class Identity:
@@ -43,14 +44,24 @@ cdef class CommBase:
     cdef int free_all(self) except -1
     # Become a handle of the communicator of `members` whose number is `context`.
     cdef int become(self, Engine engine, Members members, uint32_t context, str label) except -1
-    # Checks for arguments of calls; they raise and name the value.
-    cdef int ready(self) except -1
+    # Checks for arguments of calls: they raise and name the value.  What is right passes inline;
+    # the rest, PROC_NULL and wildcards included, is looked at in full.
+    cdef inline bint usable(self) noexcept:
+        return not self.freed and not self.engine.closed and own_process(self.engine)
+    cdef inline int ready(self) except -1:
+        return 0 if self.usable() else self.refuse()
+    cdef inline int check_send(self, long long dest, long long tag) except -1:
+        if self.usable() and 0 <= dest < self.members.size and 0 <= tag <= TAG_LAST:
+            return 0
+        return self.examine_send(dest, tag)
+    cdef inline int check_receive(self, long long source, long long tag) except -1:
+        if self.usable() and 0 <= source < self.members.size and 0 <= tag <= TAG_LAST:
+            return 0
+        return self.examine_receive(source, tag)
     cdef int refuse(self) except -1
     cdef int check_process(self) except -1
-    cdef int check_dest(self, long long rank) except -1
-    cdef int check_source(self, long long rank) except -1
-    cdef int check_tag(self, long long tag) except -1
-    cdef int check_match_tag(self, long long tag) except -1
+    cdef int examine_send(self, long long dest, long long tag) except -1
+    cdef int examine_receive(self, long long source, long long tag) except -1
     # The exception for an operation that ended with op_error `error`.
     cdef object failure(self, int error, int peer, int tag, uint64_t total, uint64_t room)
     cdef str why(self, int peer)

@@ -102,19 +102,17 @@ cdef class CommBase:
         """Number of this communicator, the same on all its members."""
         return self.context // CONTEXTS
 
-    cdef int ready(self) except -1:
-        if self.freed:
-            self.refuse()
-        if self.engine.closed:
-            raise FinalizedError("messages after Finalize(): this process's world has ended")
-        return self.check_process()
-
     cdef int refuse(self) except -1:
+        """Raise the reason for which the communicator is not usable."""
         if self.engine is None:
             raise CommunicatorError("the communicator is COMM_NULL; this process is no member of "
                                     "what was made here, or nothing was")
-        raise CommunicatorError(f"communicator {self.identity.label!r} was freed; "
-                                "use it before Free() or make a new one with Dup()")
+        if self.freed:
+            raise CommunicatorError(f"communicator {self.identity.label!r} was freed; "
+                                    "use it before Free() or make a new one with Dup()")
+        if self.engine.closed:
+            raise FinalizedError("messages after Finalize(): this process's world has ended")
+        return self.check_process()
 
     cdef int check_process(self) except -1:
         if not own_process(self.engine):
@@ -124,30 +122,24 @@ cdef class CommBase:
                 "or start children with multiprocessing's 'spawn' method")
         return 0
 
-    cdef int check_dest(self, long long rank) except -1:
+    cdef int examine_send(self, long long dest, long long tag) except -1:
         self.ready()
-        if not 0 <= rank < self.members.size and rank != PROC_NULL_:
+        if not 0 <= dest < self.members.size and dest != PROC_NULL_:
             raise RankError(
-                f"destination rank {rank} is not in {self.identity.label}, which has "
-                f"ranks 0..{self.members.size - 1} (or PROC_NULL){hint(self.engine)}", rank=rank)
-        return 0
-
-    cdef int check_source(self, long long rank) except -1:
-        self.ready()
-        if not 0 <= rank < self.members.size and rank != PROC_NULL_ and rank != ANY_SOURCE_:
-            raise RankError(
-                f"source rank {rank} is not in {self.identity.label}, which has "
-                f"ranks 0..{self.members.size - 1} (or ANY_SOURCE, PROC_NULL){hint(self.engine)}",
-                rank=rank)
-        return 0
-
-    cdef int check_tag(self, long long tag) except -1:
-        if not 0 <= tag <= 0x7FFFFFFF:
+                f"destination rank {dest} is not in {self.identity.label}, which has "
+                f"ranks 0..{self.members.size - 1} (or PROC_NULL){hint(self.engine)}", rank=dest)
+        if not 0 <= tag <= TAG_LAST:
             raise TagError(f"tag {tag} of a send is not in 0..{TAG_UB} (TAG_UB)", tag=tag)
         return 0
 
-    cdef int check_match_tag(self, long long tag) except -1:
-        if not 0 <= tag <= 0x7FFFFFFF and tag != ANY_TAG_NUMBER:
+    cdef int examine_receive(self, long long source, long long tag) except -1:
+        self.ready()
+        if not 0 <= source < self.members.size and source not in (PROC_NULL_, ANY_SOURCE_):
+            raise RankError(
+                f"source rank {source} is not in {self.identity.label}, which has "
+                f"ranks 0..{self.members.size - 1} (or ANY_SOURCE, PROC_NULL){hint(self.engine)}",
+                rank=source)
+        if not 0 <= tag <= TAG_LAST and tag != ANY_TAG_NUMBER:
             raise TagError(f"tag {tag} of a receive is not in 0..{TAG_UB} (TAG_UB) "
                            "and is not ANY_TAG", tag=tag)
         return 0

@@ -20,8 +20,7 @@ cdef class ObjectMessages(PersistentMessages):
     """Messages of any Python objects that can be pickled."""
 
     cdef Request post_object(self, object obj, long long dest, long long tag, bint sync):
-        self.check_dest(dest)
-        self.check_tag(tag)
+        self.check_send(dest, tag)
         head, parts = c_objects.dumps(obj)
         return self.post_pickled(head, parts, dest, tag, sync)
 
@@ -62,8 +61,7 @@ cdef class ObjectMessages(PersistentMessages):
         wait, and would never come to receive it.
         """
         cdef Request request
-        self.check_dest(dest)
-        self.check_tag(tag)
+        self.check_send(dest, tag)
         if dest == PROC_NULL_ or self.members.to_world(<int> dest) != self.engine.c.rank:
             return self.finish_send(self.post_object(obj, dest, tag, sync), dest, tag)
         request = self.post_send(objects.pickle.dumps(obj), dest, tag, sync)
@@ -105,8 +103,7 @@ cdef class ObjectMessages(PersistentMessages):
 
     def ibsend(self, obj, long long dest, long long tag=0):
         """`isend` of a copy: `obj` may be changed at once."""
-        self.check_dest(dest)
-        self.check_tag(tag)
+        self.check_send(dest, tag)
         return self.Ibsend(objects.pickle.dumps(obj), dest, tag)
 
     def send(self, obj, long long dest, long long tag=0):
@@ -132,8 +129,7 @@ cdef class ObjectMessages(PersistentMessages):
 
     cdef ObjectRecv post_match(self, long long source, long long tag):
         cdef op_t *op = NULL
-        self.check_source(source)
-        self.check_match_tag(tag)
+        self.check_receive(source, tag)
         if source == PROC_NULL_:
             return receive_object(self, NULL)
         error = engine_recv(self.engine.c, OP_MATCH,
@@ -188,8 +184,7 @@ cdef class ObjectMessages(PersistentMessages):
         -------
         Request
         """
-        self.check_dest(dest)
-        self.check_tag(tag)
+        self.check_send(dest, tag)
         # Each send writes a cookie of its own into its head.
         return self.post_pickled(bytearray(head) if parts else head, parts, dest, tag, False)
 

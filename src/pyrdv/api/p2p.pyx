@@ -40,8 +40,7 @@ cdef class BufferMessages(CommBase):
         cdef op_t *op = NULL
         cdef int result
         cdef Request request
-        self.check_dest(dest)
-        self.check_tag(tag)
+        self.check_send(dest, tag)
         keeper = acquire(buf, False, &at)
         request = Request.__new__(Request)
         if dest == PROC_NULL_:
@@ -97,8 +96,7 @@ cdef class BufferMessages(CommBase):
         cdef op_t *op = NULL
         cdef int result
         cdef Request request
-        self.check_dest(dest)
-        self.check_tag(tag)
+        self.check_send(dest, tag)
         keeper = acquire(buf, False, &at)
         if dest == PROC_NULL_:
             return
@@ -139,8 +137,7 @@ cdef class BufferMessages(CommBase):
         """Check and post a receive; NULL: from PROC_NULL.  The caller owns `keeper`."""
         cdef op_t *op = NULL
         cdef int error
-        self.check_source(source)
-        self.check_match_tag(tag)
+        self.check_receive(source, tag)
         held = acquire(buf, True, at)
         if source == PROC_NULL_:
             return NULL

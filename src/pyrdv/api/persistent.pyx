@@ -138,11 +138,9 @@ cdef class PersistentMessages(ProbedMessages):
         cdef span at
         cdef Prequest request = Prequest.__new__(Prequest)
         if kind == START_RECV:
-            self.check_source(peer)
-            self.check_match_tag(tag)
+            self.check_receive(peer, tag)
         else:
-            self.check_dest(peer)
-            self.check_tag(tag)
+            self.check_send(peer, tag)
         # Wrong arguments are told here; the export is taken anew by each start.
         acquire(buf, kind == START_RECV, &at)
         request.comm = self
@@ -179,8 +177,7 @@ cdef class PersistentMessages(ProbedMessages):
         cdef span at
         cdef Together request
         acquire(sendbuf, False, &at)
-        self.check_dest(dest)
-        self.check_tag(sendtag)
+        self.check_send(dest, sendtag)
         request = Together.__new__(Together)
         self.receive(request, recvbuf, source, recvtag)
         request.others = []

@@ -17,8 +17,7 @@ cdef class ProbedMessages(BufferMessages):
 
     cdef bint no_process(self, long long source, long long tag, Status status) except -1:
         """Check the arguments; whether `source` is PROC_NULL, with `status` filled."""
-        self.check_source(source)
-        self.check_match_tag(tag)
+        self.check_receive(source, tag)
         if source != PROC_NULL_:
             return False
         if status is not None:
@@ -105,8 +104,7 @@ cdef class ProbedMessages(BufferMessages):
         """
         cdef span at
         cdef Request done
-        self.check_dest(dest)
-        self.check_tag(tag)
+        self.check_send(dest, tag)
         acquire(buf, False, &at)
         if dest == PROC_NULL_:
             return self.post_send(None, dest, tag, False)

@@ -21,7 +21,8 @@ cdef class Engine:
     cdef unsigned int unhelped      # looks at `pending` that were saved since the last
     cdef bint helping               # one of them is under way
     cdef Py_ssize_t reap_at         # length of orphans at which to look through them
-    cdef unsigned int forks         # fork_now() of the process that may use it
+    cdef const unsigned int *fork_count     # how often this process and its ancestors forked
+    cdef unsigned int forks         # that count in the process that may use it
     cdef readonly long creator      # that process
 
 
@@ -34,7 +35,8 @@ cdef class Orphan:
     cdef bint settle(self)
 
 # Whether this process is the one that made `engine`, not a forked child of it.
-cdef bint own_process(Engine engine) noexcept nogil
+cdef inline bint own_process(Engine engine) noexcept nogil:
+    return engine.forks == engine.fork_count[0]
 
 # Hand `op` over to the engine: it is released, with its keeper, once complete.
 cdef int adopt(Engine engine, op_t *op, object keeper) except -1

@@ -26,7 +26,7 @@ from weakref import WeakKeyDictionary
 
 cdef extern from "fork.h" nogil:
     int fork_watch()
-    unsigned int fork_now()
+    const unsigned int *fork_counter()
 
 cdef extern from "ticks.h" nogil:
     void ticks_begin(ticks_scale *scale)
@@ -173,7 +173,8 @@ cdef class Engine:
         self.matched = set()
         self.watchers = WeakKeyDictionary()
         self.reap_at = 32
-        self.forks = fork_now()
+        self.fork_count = fork_counter()
+        self.forks = self.fork_count[0]
         self.creator = getpid()
 
     def __dealloc__(self):
@@ -441,10 +442,6 @@ cdef class Orphan:
     def cancel(self):
         """Take it back if it was not matched (receive) or announced (send)."""
         return engine_cancel(self.engine.c, self.op)
-
-
-cdef bint own_process(Engine engine) noexcept nogil:
-    return engine.forks == fork_now()
 
 
 cdef int adopt(Engine engine, op_t *op, object keeper) except -1:
