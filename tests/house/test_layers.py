@@ -58,7 +58,10 @@ EXCEPTIONS = {
     ("pyrdv.tools.doctor_facts", "pyrdv.fabrics"):
         "`pyrdv doctor` looks at devices before there is a world: making one would join a job",
     ("pyrdv.tools.bench_startup", "pyrdv.fabrics"):
-        "`pyrdv bench startup` makes fabrics again and again: a world makes them once, untimed",
+        "`pyrdv bench startup` asks whether there is a device before it starts ranks",
+    ("pyrdv.tools.bare", "pyrdv.fabrics"):
+        "measures what fabrics cost by themselves, where a world's engine may not touch them",
+    ("pyrdv.tools.tune", "pyrdv.fabrics"): "times registrations of a bare fabric",
 }
 
 # Header folders that belong to one fabric alone.
@@ -85,9 +88,9 @@ def resolve(target, modules):
 
 
 def one_fabric(module):
-    """The fabric (shm, sim, verbs) that a module of the fabrics layer belongs to."""
-    parts = module.split(".")
-    return parts[2] if len(parts) > 2 else ""
+    """The fabric that a module of the fabrics layer belongs to; empty: it drives any."""
+    name = module.removeprefix("pyrdv.fabrics.").split(".")[0]
+    return name if name in ("shm", "sim", "verbs") else ""
 
 
 def violations(edges, modules):

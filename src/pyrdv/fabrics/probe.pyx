@@ -13,7 +13,7 @@ from libc.string cimport memset
 from pyrdv.fabrics.contract cimport (
     ACCESS_LOCAL, ACCESS_REMOTE_READ, ACCESS_REMOTE_WRITE, EVENT_CLOSED, EVENT_LOST, EVENT_PACKET,
     EVENT_READ, EVENT_WRITE, FABRIC_AGAIN, FABRIC_FAILED, FABRIC_INVALID, FABRIC_LOST, FABRIC_OK,
-    WR_FENCE, WR_READ, WR_SEND, WR_SIGNALED, WR_WRITE, Fabric, completion, region, work_request)
+    WR_FENCE, WR_READ, WR_SEND, WR_SIGNALED, WR_WRITE, Fabric, completion, work_request)
 
 OK = FABRIC_OK
 AGAIN = FABRIC_AGAIN
@@ -39,11 +39,6 @@ cdef enum:
 @cython.no_gc_clear     # the collector would take the view away before it is released
 cdef class Region:
     """A registered buffer; holds the buffer until ``deregister``."""
-
-    cdef region which
-    cdef Py_buffer view
-    cdef bint held
-    cdef Fabric fabric
 
     @property
     def key(self):

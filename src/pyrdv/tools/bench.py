@@ -1,8 +1,17 @@
-"""``pyrdv bench latency|bandwidth|rate|startup``: how fast messages and starts are here.
+"""``pyrdv bench latency|bandwidth|rate|…``: how fast messages and starts are here.
 
 Started by hand it starts its own ranks with ``pyrdv run``; started as a rank it measures. The loops
-themselves are in `bench_kernels`, those of ``startup`` in `bench_startup`; what is printed and
-written in `bench_report`.
+themselves are in `bench_kernels`; what is printed and written in `bench_report`. A benchmark of
+another shape is a module of its own in `APART`, which has:
+
+``ABOUT``                  what it measures, in words
+``PAPER``                  what a paper says of it, for the JSON file
+``ranks(options)``         how many ranks to start
+``add_arguments(parser)``  its options, but for ``-n`` where any number does, and those of files
+``refusal()``              why it cannot run on this host, in words; or None
+``words(options)``         the arguments that parse to `options` again
+``run_rank(options, comm)``  measure as one rank; rank 0 prints; returns status, rows, facts
+``plot(path, content, plt)``  draw the content of the JSON file into a PNG file
 """
 
 import argparse
@@ -10,7 +19,12 @@ import os
 import sys
 import textwrap
 
-from pyrdv.tools import bench_kernels as kernels, bench_report as report, bench_startup as startup
+from pyrdv.tools import (
+    bench_kernels as kernels,
+    bench_registration as registration,
+    bench_report as report,
+    bench_startup as startup,
+)
 
 SIZES = {
     "latency": "8,64,512,4K,16K,64K,256K,1M,4M",
@@ -22,6 +36,7 @@ ABOUT = {
     "bandwidth": "windows of Isend and Irecv, Waitall, and a short acknowledgement",
     "rate": "messages per second in windows of Isend and Irecv of small messages",
 }
+APART = {"startup": startup, "registration": registration}
 
 
 def add_arguments(parser):
@@ -31,26 +46,30 @@ def add_arguments(parser):
         for name, text in kernels.BUFFERS.items()
     ]
     parser.epilog = "kinds of buffers of bandwidth:\n" + "\n".join(kinds)
-    names = "|".join([*ABOUT, "startup"])
+    names = "|".join([*ABOUT, *APART])
     commands = parser.add_subparsers(dest="benchmark", required=True, metavar=names)
     for name, about in ABOUT.items():
         one = commands.add_parser(name, help=about, description=f"Measure {about}.")
         _add_options(one, name)
-    _add_startup(commands.add_parser("startup", help=startup.ABOUT,
-                                     description=f"Measure the {startup.ABOUT}."))
+    for name, module in APART.items():
+        one = commands.add_parser(name, help=module.ABOUT,
+                                  description=f"Measure the {module.ABOUT}.")
+        module.add_arguments(one)
+        _add_files(one)
 
 
 def _add_options(one, name):
     one.add_argument("-n", dest="ranks", type=_even, metavar="N",
                      help="ranks to start, an even number; they work in pairs (default 2)")
-    one.add_argument("--sizes", type=_sizes, default=_sizes(SIZES[name]), metavar="A,B,…",
+    one.add_argument("--sizes", type=report.sizes, default=report.sizes(SIZES[name]),
+                     metavar="A,B,…",
                      help=f"message sizes in bytes, K and M allowed (default {SIZES[name]})")
-    one.add_argument("--iterations", type=_positive, metavar="N",
+    one.add_argument("--iterations", type=report.positive, metavar="N",
                      help="samples per size (default: as many as the time allows)")
-    one.add_argument("--seconds", type=_seconds, default=0.3, metavar="S",
+    one.add_argument("--seconds", type=report.seconds, default=0.3, metavar="S",
                      help="time per size (default 0.3)")
     if name != "latency":
-        one.add_argument("--window", type=_positive, default=64, metavar="N",
+        one.add_argument("--window", type=report.positive, default=64, metavar="N",
                          help="messages in flight (default 64)")
     if name == "bandwidth":
         one.add_argument("--buffers", type=_buffers, default=["reused"], metavar="KIND,…",
@@ -59,67 +78,16 @@ def _add_options(one, name):
     _add_files(one)
 
 
-def _add_startup(one):
-    most = startup.MOST
-    one.add_argument("-n", dest="ranks", type=_several, metavar="N",
-                     help=f"ranks to start, the largest number that is measured (default {most})")
-    one.add_argument("--counts", type=_counts, metavar="A,B,…",
-                     help="numbers of ranks to measure (default 2, 4, 8… and N)")
-    one.add_argument("--rounds", type=_positive, default=5, metavar="N",
-                     help="starts of each way per number of ranks (default 5)")
-    one.add_argument("--requests", choices=("one", "all"), default="one",
-                     help="whether a rank with a server thread waits for one connection before "
-                     "it asks for the next, or asks for all first (default one)")
-    _add_files(one)
-
-
 def _add_files(one):
     one.add_argument("--json", metavar="FILE", help="write figures and machine facts to FILE")
     one.add_argument("--plot", metavar="FILE.png", help="draw the figures (needs matplotlib)")
 
 
-def _positive(text):
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return int(text)
-
-
 def _even(text):
-    number = _positive(text)
+    number = report.positive(text)
     if number % 2:
         raise argparse.ArgumentTypeError(f"{number} is odd; ranks work in pairs, take an even one")
     return number
-
-
-def _several(text):
-    number = _positive(text)
-    if number < 2:
-        raise argparse.ArgumentTypeError("one rank has nobody to connect to, take at least 2")
-    return number
-
-
-def _counts(text):
-    return sorted({_several(word) for word in text.split(",")})
-
-
-def _seconds(text):
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 3600:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds between 0 and 3600")
-    return value
-
-
-def _sizes(text):
-    try:
-        sizes = [report.parse_size(word) for word in text.split(",")]
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    if min(sizes) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: the smallest size is 1 byte")
-    return sizes
 
 
 def _buffers(text):
@@ -154,8 +122,8 @@ def run_rank(options):
 
     comm = MPI.COMM_WORLD
     rank, size = comm.Get_rank(), comm.Get_size()
-    if options.benchmark == "startup":
-        status, rows, facts = startup.run_rank(options, comm)
+    if options.benchmark in APART:
+        status, rows, facts = APART[options.benchmark].run_rank(options, comm)
         options.ranks = size
         return write_files(options, rows, facts) if status == rank == 0 else status
     if size % 2 or size != (options.ranks or size):
@@ -185,8 +153,9 @@ def write_files(options, rows, facts):
     """Write the JSON and PNG files that `options` name; return the exit status."""
     settings = {key: value for key, value in vars(options).items() if key not in ("json", "plot")}
     drawn, more = report.plot, {}
-    if options.benchmark == "startup":
-        drawn, more = startup.plot, {"paper": startup.PAPER}
+    if options.benchmark in APART:
+        module = APART[options.benchmark]
+        drawn, more = module.plot, {"paper": module.PAPER}
     content = report.document(options.benchmark, settings, rows, facts, **more)
     try:
         if options.json:
@@ -212,8 +181,8 @@ def main(options):
     if is_rank():
         return run_rank(options)
     refusal = unwritable(options)
-    if options.benchmark == "startup":
-        refusal = refusal or startup.refusal()
+    if options.benchmark in APART:
+        refusal = refusal or APART[options.benchmark].refusal()
     if refusal:
         print(f"pyrdv bench: {refusal}", file=sys.stderr)
         return 2
@@ -233,8 +202,12 @@ def unwritable(options):
 
 def words(options):
     """Return the arguments that parse to `options` again, but for the number of ranks."""
-    if options.benchmark == "startup":
-        return startup.words(options)
+    if options.benchmark in APART:
+        out = [options.benchmark, *APART[options.benchmark].words(options)]
+        for name in ("json", "plot"):
+            value = getattr(options, name)
+            out += [f"--{name}", value] if value is not None else []
+        return out
     out = [options.benchmark, "--sizes", ",".join(map(str, options.sizes)),
            "--seconds", repr(options.seconds)]
     if options.benchmark == "bandwidth":
@@ -249,9 +222,8 @@ def launch(options):
     """Measure on ranks started by ``pyrdv run``; return its exit status."""
     from pyrdv.tools import cli
 
-    ranks = options.ranks or 2
-    if options.benchmark == "startup":
-        ranks = options.ranks or max(options.counts or [startup.MOST])
+    apart = APART.get(options.benchmark)
+    ranks = apart.ranks(options) if apart else options.ranks or 2
     return cli.main(["run", "-n", str(ranks), "-m", "pyrdv.tools.bench", *words(options)])
 
 

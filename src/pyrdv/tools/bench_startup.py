@@ -14,13 +14,14 @@ What must hold: every rank of the job comes to the same collective calls (`Team`
 also after a failure, which all learn of in `Team.agree` before any of them ends.
 """
 
+import argparse
 import os
 import statistics
 import sys
 import time
 
 from pyrdv import config
-from pyrdv.tools import bench_report as report
+from pyrdv.tools import bare, bench_report as report
 
 ABOUT = "time to connect all ranks over RDMA, in steps without threads and with a server thread"
 WAYS = ("steps", "thread")
@@ -86,13 +87,34 @@ class Team:
                                         for text, ranks in list(told.items())[:3]))
 
 
-def chosen_device(settings):
-    """Name, port and GID index that the settings ask for, as `VerbsFabric` takes them."""
-    device, colon, port = settings.rdma_device.partition(":")
-    if colon and not (port.isascii() and port.isdecimal()):
-        raise ValueError(f"PYRDV_RDMA_DEVICE={settings.rdma_device!r} is not NAME or NAME:PORT; "
-                         "correct it or unset it")
-    return {"device": device, "port": int(port or 0), "gid": settings.rdma_gid}
+def add_arguments(parser):
+    """Give `parser` the options of ``pyrdv bench startup``."""
+    parser.add_argument("-n", dest="ranks", type=_several, metavar="N",
+                        help="ranks to start, the largest number that is measured "
+                        f"(default {MOST})")
+    parser.add_argument("--counts", type=_counts, metavar="A,B,…",
+                        help="numbers of ranks to measure (default 2, 4, 8… and N)")
+    parser.add_argument("--rounds", type=report.positive, default=5, metavar="N",
+                        help="starts of each way per number of ranks (default 5)")
+    parser.add_argument("--requests", choices=("one", "all"), default="one",
+                        help="whether a rank with a server thread waits for one connection before "
+                        "it asks for the next, or asks for all first (default one)")
+
+
+def _several(text):
+    number = report.positive(text)
+    if number < 2:
+        raise argparse.ArgumentTypeError("one rank has nobody to connect to, take at least 2")
+    return number
+
+
+def _counts(text):
+    return sorted({_several(word) for word in text.split(",")})
+
+
+def ranks(options):
+    """How many ranks to start."""
+    return options.ranks or max(options.counts or [MOST])
 
 
 def refusal():
@@ -100,7 +122,7 @@ def refusal():
     from pyrdv.fabrics import verbs
 
     try:
-        return verbs.unavailable(**chosen_device(config.load(os.environ, lambda text: None)))
+        return verbs.unavailable(**bare.chosen_device(config.load(os.environ, lambda text: None)))
     except ValueError as error:
         return str(error)
 
@@ -110,17 +132,10 @@ def open_fabric(team, settings):
 
     Ranks in the fabric are indices into the team.
     """
-    from pyrdv.fabrics import verbs
-
     token = team.exchange(os.urandom(32))[0]
     fabric, problem = None, None
     try:
-        if not verbs.built():
-            raise OSError(verbs.NOT_BUILT)
-        from pyrdv.fabrics.verbs.fabric import VerbsFabric
-
-        fabric = VerbsFabric(team.index, len(team.members), token, ring=settings.rdma_ring,
-                             peer_timeout=settings.peer_timeout, **chosen_device(settings))
+        fabric = bare.make_verbs(team.index, len(team.members), token, settings)
     except (OSError, ValueError) as error:
         problem = getattr(error, "strerror", None) or str(error)
     team.agree(problem)
@@ -230,14 +245,9 @@ def run_rank(options, comm):
 
 
 def words(options):
-    """The arguments that parse to `options` again."""
-    out = ["startup", "--rounds", str(options.rounds), "--requests", options.requests]
-    if options.counts:
-        out += ["--counts", ",".join(map(str, options.counts))]
-    for name in ("json", "plot"):
-        value = getattr(options, name)
-        out += [f"--{name}", value] if value is not None else []
-    return out
+    """The arguments that parse to `options` again, but for the files."""
+    out = ["--rounds", str(options.rounds), "--requests", options.requests]
+    return out + (["--counts", ",".join(map(str, options.counts))] if options.counts else [])
 
 
 def plot(path, content, plt):

@@ -11,6 +11,7 @@ Messages between Python processes that move while the program computes.
 commands:
   run      start a program on several processes
   bench    measure latency, bandwidth, message rate and the start over RDMA
+  tune     measure what a message costs here, for the choice of protocols
   doctor   show devices and limits of this machine, what will be used, and what is wrong
   config   list the settings (environment variables PYRDV_*) with their present values
 
@@ -100,6 +101,15 @@ def _bench(words):
     return bench.main(parser.parse_args(words)) or 0
 
 
+def _tune(words):
+    from pyrdv.tools import tune
+
+    parser = _parser("tune", description="Measure what a message costs between two ranks here and "
+                     "write it to a profile.", epilog=tune.EPILOG)
+    tune.add_arguments(parser)
+    return tune.main(parser.parse_args(words))
+
+
 def _doctor(words):
     from pyrdv.tools import doctor
 
@@ -129,7 +139,7 @@ def _config(words):
     return 0
 
 
-_COMMANDS = {"run": _run, "bench": _bench, "doctor": _doctor, "config": _config}
+_COMMANDS = {"run": _run, "bench": _bench, "tune": _tune, "doctor": _doctor, "config": _config}
 
 if __name__ == "__main__":
     sys.exit(main())

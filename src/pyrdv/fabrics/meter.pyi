@@ -1,0 +1,52 @@
+"""Timed loops on a bare fabric: what it costs without an engine above it."""
+
+from typing_extensions import Buffer
+
+from .contract import Fabric
+from .probe import Region
+
+class Meter:
+    def __new__(
+        cls, fabric: Fabric, peer: int, active: bool, timeout: float = 30
+    ) -> Meter: ...
+    @property
+    def fabric(self) -> Fabric: ...
+    @property
+    def peer(self) -> int: ...
+    @property
+    def active(self) -> bool: ...
+    def join(self) -> None: ...
+    def packets_back_and_forth(
+        self, payload: bytes, turns: int, samples: int
+    ) -> list[float]: ...
+    def writes_back_and_forth(
+        self,
+        source: Region,
+        remote: int,
+        remote_key: int,
+        length: int,
+        turns: int,
+        samples: int,
+    ) -> list[float]: ...
+    def writes_in_a_row(
+        self,
+        source: Region,
+        remote: int,
+        remote_key: int,
+        length: int,
+        count: int,
+        samples: int,
+    ) -> list[tuple[float, float]]: ...
+    def registered_back_and_forth(
+        self, memory: Buffer, turns: int, samples: int
+    ) -> list[float]: ...
+    def copied_back_and_forth(
+        self,
+        memory: Buffer,
+        source: Region,
+        sink: Region,
+        remote: int,
+        remote_key: int,
+        turns: int,
+        samples: int,
+    ) -> list[float]: ...

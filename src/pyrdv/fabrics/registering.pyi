@@ -1,0 +1,9 @@
+"""What it takes a fabric to register memory, and to deregister it, for tools."""
+
+from typing_extensions import Buffer
+
+from .contract import Fabric
+
+def registrations(
+    fabric: Fabric, memory: Buffer, access: int, turns: int, samples: int
+) -> list[tuple[float, float]]: ...

@@ -1,0 +1,177 @@
+"""A bare fabric between two ranks of a job, beside the job's own: for measurements without engine.
+
+Both ranks call `open_pair` at the same point.  Either both get a pair, or both get an error.
+"""
+
+import mmap
+import os
+import sys
+
+from pyrdv import config
+from pyrdv.fabrics.meter import Meter
+from pyrdv.fabrics.probe import Probe
+
+KINDS = ("shm", "verbs")
+
+
+class Unavailable(Exception):
+    """There can be no such fabric between the two; the text says why, on whose side."""
+
+
+def chosen_device(settings):
+    """Name, port and GID index that the settings ask for, as `VerbsFabric` takes them."""
+    device, colon, port = settings.rdma_device.partition(":")
+    if colon and not (port.isascii() and port.isdecimal()):
+        raise ValueError(f"PYRDV_RDMA_DEVICE={settings.rdma_device!r} is not NAME or NAME:PORT; "
+                         "correct it or unset it")
+    return {"device": device, "port": int(port or 0), "gid": settings.rdma_gid}
+
+
+def make_verbs(rank, size, token, settings):
+    """A verbs fabric as the settings want it; OSError or ValueError says why there is none."""
+    from pyrdv.fabrics import verbs
+
+    if not verbs.built():
+        raise OSError(verbs.NOT_BUILT)
+    from pyrdv.fabrics.verbs.fabric import VerbsFabric
+
+    return VerbsFabric(rank, size, token, ring=settings.rdma_ring,
+                       peer_timeout=settings.peer_timeout, **chosen_device(settings))
+
+
+def make_shm(rank, size, token, settings):
+    """A shared memory fabric as the settings want it."""
+    from pyrdv.fabrics.shm.fabric import ShmFabric
+
+    return ShmFabric(rank, size, token, settings.single_copy)
+
+
+class Pair:
+    """One of the two ranks, its fabric, and the loops on it.
+
+    Attributes
+    ----------
+    name : str
+        What the fabric goes over: ``shm`` or ``verbs DEVICE``.
+    fabric : Fabric
+    meter : Meter
+        Joined; rank 0 is the active one.
+    """
+
+    def __init__(self, comm, fabric, name):
+        self.comm = comm
+        self.other = 1 - comm.Get_rank()
+        self.fabric = fabric
+        self.name = name
+        self.meter = Meter(fabric, self.other, comm.Get_rank() == 0)
+        self._probe = Probe(fabric)
+
+    def exchange(self, thing):
+        """What the other rank gave."""
+        return self.comm.allgather(thing)[self.other]
+
+    def window(self, nbytes):
+        """Memory of `nbytes` whose pages exist, registered on both sides.
+
+        Returns
+        -------
+        memory : mmap.mmap
+        region : Region
+            To be given back with ``deregister``.
+        remote : tuple of int
+            Address and key of that of the other rank.
+        """
+        memory = touched(nbytes)
+        region = self._probe.register(memory)
+        return memory, region, self.exchange((region.address, region.key))
+
+    def close(self):
+        """Part in good order; both ranks call it."""
+        self.exchange(None)
+        self.fabric.close()
+
+
+def touched(nbytes):
+    """A private anonymous mapping of `nbytes` whose pages were written once."""
+    memory = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    for at in range(0, nbytes, mmap.PAGESIZE):
+        memory[at] = 1
+    return memory
+
+
+def open_pair(comm, kind, settings=None):
+    """Open a fabric between ranks 0 and 1 of `comm`, which has just these.
+
+    Parameters
+    ----------
+    comm : Intracomm
+    kind : {'shm', 'verbs'}
+    settings : Config, optional
+        Default: those of the environment.
+
+    Returns
+    -------
+    Pair
+
+    Raises
+    ------
+    Unavailable
+        On both ranks, if either has no such fabric or they do not come together.
+    """
+    rank = comm.Get_rank()
+    settings = settings or config.load(os.environ, warn=lambda text: None)
+    token = comm.bcast(os.urandom(32), root=0)
+    fabric, why = None, ""
+    try:
+        fabric = (make_verbs if kind == "verbs" else make_shm)(rank, 2, token, settings)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+    reasons, addresses = zip(*comm.allgather((why, fabric.address if fabric else b"")), strict=True)
+    _agree(fabric, reasons)
+    fabric.set_peers(addresses)
+    pair = Pair(comm, fabric, "shm" if kind == "shm" else f"verbs {fabric.device}")
+    why = ""
+    try:
+        pair.meter.join()
+    except OSError as error:
+        why = str(error)
+    _agree(fabric, comm.allgather(why))
+    return pair
+
+
+def pair_of(comm, kind, command):
+    """`open_pair` for a command line: rank 0 prints why there is none, and both get None.
+
+    Parameters
+    ----------
+    comm : Intracomm
+    kind : {'auto', 'shm', 'verbs'}
+        ``auto`` is what joins the two ranks in their job.
+    command : str
+        The command, for what is printed.
+    """
+    from pyrdv import MPI
+
+    if comm.Get_size() != 2:
+        told = f"this job has {comm.Get_size()} ranks but two measure; start it with 2"
+    else:
+        if kind == "auto":
+            kind = comm.bcast(MPI.fabrics()[1 - comm.Get_rank()].partition(" ")[0], root=0)
+        try:
+            return open_pair(comm, kind)
+        except Unavailable as error:
+            told = f"no {kind} between two ranks: {error}"
+    if comm.Get_rank() == 0:
+        print(f"{command}: {told}", file=sys.stderr)
+    return None
+
+
+def _agree(fabric, reasons):
+    """Raise on both ranks if either has a reason not to go on."""
+    if not any(reasons):
+        return
+    if fabric is not None:
+        fabric.close()
+    if reasons[0] == reasons[1]:
+        raise Unavailable(reasons[0])
+    raise Unavailable("; ".join(f"rank {rank}: {why}" for rank, why in enumerate(reasons) if why))

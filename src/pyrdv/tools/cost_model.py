@@ -1,0 +1,100 @@
+"""Predicted times of a message, after "A High-Performance Superpipeline Protocol" (Denis, 2011).
+
+A *profile* is what ``pyrdv tune`` measures (`pyrdv.tools.tune`): a dict with ``latency`` (λ) and
+``gap`` (g) in seconds, and ``net``, ``copy`` and ``registration`` as lists of points (size in
+bytes, seconds, …) of piecewise linear functions. All functions take a profile and a size in bytes
+and return seconds.
+"""
+
+import math
+
+#: Bytes that the receiver copies out at once, section 4 of the paper.
+BLOCK = 4096
+#: Bounds of the ratio of two chunks: below, the pipeline would not grow; above, it is no pipeline.
+RATIO = (1.1, 4.0)
+
+
+def at(points, size, column=1):
+    """Value at `size` of the piecewise linear function through `points`.
+
+    Below the first point and above the last it goes on as between the two nearest.
+    """
+    if len(points) == 1:
+        return points[0][column] * size / points[0][0]
+    upper = next((i for i in range(1, len(points)) if points[i][0] >= size), len(points) - 1)
+    (left, first), (right, last) = ((point[0], point[column])
+                                    for point in points[upper - 1:upper + 1])
+    return max(0.0, first + (last - first) * (size - left) / (right - left))
+
+
+def net(profile, size):
+    """A WRITE whose memory is registered: λ + L / B_net."""
+    return at(profile["net"], size)
+
+
+def copy(profile, size):
+    """A memcpy: L / B_copy(L)."""
+    return at(profile["copy"], size)
+
+
+def registration(profile, size):
+    """A registration and the deregistration: λ_reg + L / B_reg, or infinity where it is refused."""
+    points = profile["registration"]
+    if not points or size > points[-1][0] and profile.get("registration_refused"):
+        return math.inf
+    return at(points, size) + at(points, size, 2)
+
+
+def copy_bandwidth(profile, size):
+    """B_copy(L), bytes per second."""
+    return size / max(copy(profile, size), 1e-12)
+
+
+def net_bandwidth(profile):
+    """B_net, bytes per second: the slope between the two largest sizes."""
+    (small, first), (large, last) = profile["net"][-2:]
+    return (large - small) / max(last - first, 1e-12)
+
+
+def first_chunk(profile, size):
+    """C0: what is copied while the rendezvous is under way, B_copy · 2λ, at most the message."""
+    return min(size, copy_bandwidth(profile, size) * 2 * profile["latency"])
+
+
+def ratio(profile, size):
+    """q: how much longer each chunk is than the one before, B_copy(L) / B_net, within `RATIO`."""
+    return min(max(copy_bandwidth(profile, size) / net_bandwidth(profile), RATIO[0]), RATIO[1])
+
+
+def best_chunk(profile, size):
+    """C_opt of a pipeline of equal chunks (equation 3), at most the message."""
+    return min(size, math.sqrt(size * profile["gap"] * copy_bandwidth(profile, size) / 2))
+
+
+def naive_registration(profile, size):
+    """Both ends register the buffer for this message: one after the other, then the WRITE."""
+    return net(profile, size) + 2 * registration(profile, size)
+
+
+def naive_copy(profile, size):
+    """Copied whole into registered memory, written, copied whole out of it."""
+    return net(profile, size) + 2 * copy(profile, size)
+
+
+def pipeline(profile, size):
+    """A pipeline of chunks of the best equal size (equation 1)."""
+    chunk = best_chunk(profile, size)
+    return (2 * chunk / copy_bandwidth(profile, size) + size / chunk * profile["gap"]
+            + net(profile, size))
+
+
+def chunks(profile, size):
+    """Number of chunks of a superpipeline (equation 7)."""
+    q = ratio(profile, size)
+    return math.log(1 + size / first_chunk(profile, size) * (q - 1), q)
+
+
+def superpipeline(profile, size):
+    """Growing chunks, of which the receiver copies blocks out as they land (equation 9)."""
+    return (min(BLOCK, size) / copy_bandwidth(profile, size)
+            + profile["gap"] * chunks(profile, size) + net(profile, size))

@@ -1,0 +1,168 @@
+"""``pyrdv tune``, ``pyrdv bench registration`` and the cost model that they feed.
+
+What needs a device is in tests/verbs/test_tune.py.
+"""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import types
+
+import pytest
+
+from pyrdv.tools import bench, bench_registration, cost_model, tune
+
+LIMIT = 120
+FLAT = {"latency": 2e-6, "gap": 1e-7, "overhead": 1e-7,
+        "net": [[size, 2e-6 + size / 1e9] for size in tune.SIZES],
+        "copy": [[size, size / 4e9] for size in tune.SIZES],
+        "registration": [[size, 10e-6 + size / 20e9, 5e-6] for size in tune.SIZES],
+        "registration_refused": False}
+
+
+def run(folder, *words, **environ):
+    command = [sys.executable, "-m", "pyrdv.tools.cli", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, cwd=folder,
+                          env={**os.environ, **environ})
+
+
+def quiet_profile(folder):
+    """A profile of shared memory here; a machine may be busy with something else for a while."""
+    for _ in range(20):
+        done = run(folder, "tune", "--output", "profile.json", "--seconds", "0.02")
+        if done.returncode == 0:
+            break
+        assert "the machine is busy" in done.stderr, done
+    assert done.returncode == 0, done
+    return done.stdout, json.loads((folder / "profile.json").read_text())
+
+
+def test_profile(tmp_path):
+    told, profile = quiet_profile(tmp_path)
+    assert profile["schema"] == tune.SCHEMA and profile["ends"] == ["shm", "shm"]
+    for name in ("latency", "overhead", "gap"):
+        assert 0 < profile[name] < 1
+    assert 0 < len(profile["net"]) <= len(tune.SIZES)
+    for name in ("net", "copy", "registration"):
+        assert [point[0] for point in profile[name]] == tune.SIZES[:len(profile[name])]
+        assert all(0 <= value < 10 for point in profile[name] for value in point[1:])
+    assert profile["registration_refused"] is False
+    assert "superpipeline: first chunk" in told and "written to profile.json" in told
+
+
+def test_a_file_that_cannot_be_written(tmp_path):
+    done = run(tmp_path, "tune", "--output", "no/such.json", "--seconds", "0.02")
+    assert done.returncode == 1
+    assert "cannot write 'no/such.json'" in done.stderr or "the machine is busy" in done.stderr
+
+
+def test_three_ranks(tmp_path):
+    done = run(tmp_path, "run", "-n", "3", "-m", "pyrdv.tools.tune")
+    assert done.returncode != 0
+    assert "has 3 ranks but two measure" in done.stderr
+
+
+def test_no_device(tmp_path):
+    done = run(tmp_path, "tune", "--fabric", "verbs", PYRDV_RDMA_DEVICE="none9")
+    assert done.returncode != 0
+    assert "no verbs between two ranks" in done.stderr and "none9" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["net", "copy"])
+def test_busy(name):
+    profile = json.loads(json.dumps(FLAT))
+    assert tune.doubt(profile) is None
+    profile[name][2][1] = 1.0
+    assert "64 KiB took 1000000.0 us" in tune.doubt(profile)
+
+
+def test_latency_of_a_busy_machine():
+    assert "a write of 8 B took 9000.0 us" in tune.doubt({**FLAT, "latency": 9e-3})
+
+
+def test_line():
+    fixed, each = tune.line(FLAT["registration"])
+    assert fixed == pytest.approx(10e-6) and each == pytest.approx(20e9)
+
+
+def test_ruler_takes_the_time_it_is_given():
+    comm = types.SimpleNamespace(bcast=lambda value, root: value)
+    ruler = tune.Ruler(comm, 0.1)
+    assert ruler.counts(1e-3) == (1, 41)
+    assert ruler.counts(10e-3) == (1, 10)
+    assert ruler.counts(1.0) == (1, 3)
+    assert ruler.counts(1e-6)[0] == 300
+    assert ruler.figure(lambda turns, samples: [4.0, 1.0, 2.0, 3.0, 5.0]) == 2.0
+
+
+def test_piecewise():
+    points = [[10, 1.0], [20, 3.0], [40, 4.0]]
+    assert [cost_model.at(points, size) for size in (5, 10, 15, 20, 30, 40, 60)] == [
+        0.0, 1.0, 2.0, 3.0, 3.5, 4.0, 5.0]
+    assert cost_model.at([[8, 2.0]], 16) == 4.0
+
+
+def test_model():
+    """The equations of the paper, with constant bandwidths."""
+    size = 1 << 20
+    raw = cost_model.net(FLAT, size)
+    assert raw == pytest.approx(2e-6 + size / 1e9)
+    assert cost_model.ratio(FLAT, size) == pytest.approx(4.0)
+    assert cost_model.first_chunk(FLAT, size) == pytest.approx(16000)
+    assert cost_model.best_chunk(FLAT, size) == pytest.approx(math.sqrt(size * 1e-7 * 4e9 / 2))
+    n = cost_model.chunks(FLAT, size)
+    # The sum of a geometric series of n chunks is the message.
+    assert 16000 * (4 ** n - 1) / 3 == pytest.approx(size)
+    assert cost_model.superpipeline(FLAT, size) == pytest.approx(raw + 4096 / 4e9 + n * 1e-7)
+    assert raw < cost_model.superpipeline(FLAT, size) < cost_model.pipeline(FLAT, size)
+    assert cost_model.pipeline(FLAT, size) < cost_model.naive_copy(FLAT, size)
+    assert cost_model.naive_registration(FLAT, size) == pytest.approx(
+        raw + 2 * (15e-6 + size / 20e9))
+
+
+def test_equal_chunks_are_the_best():
+    size = 1 << 20
+    chunk = cost_model.best_chunk(FLAT, size)
+
+    def cost(chunk):
+        return 2 * chunk / 4e9 + size / chunk * 1e-7
+
+    assert cost(chunk) < min(cost(chunk * 0.9), cost(chunk * 1.1))
+
+
+def test_registration_that_is_refused():
+    profile = {**FLAT, "registration": FLAT["registration"][:3], "registration_refused": True}
+    assert cost_model.registration(profile, 64 << 10) < 1
+    assert cost_model.registration(profile, 1 << 20) == math.inf
+    assert cost_model.registration({**FLAT, "registration": []}, 1) == math.inf
+
+
+def test_bench(tmp_path):
+    done = run(tmp_path, "bench", "registration", "--sizes", "64K,4K", "--seconds", "0.01",
+               "--json", "out.json", "--plot", "out.png")
+    assert done.returncode == 0, done
+    content = json.loads((tmp_path / "out.json").read_text())
+    assert content["benchmark"] == "registration"
+    assert content["paper"]["registration_bandwidth"] == 20e9
+    assert [row["size"] for row in content["rows"]] == [4096, 65536]
+    for row in content["rows"]:
+        assert all(row[way] > 0 for way in bench_registration.WAYS)
+        assert set(row["model"]) == {"pipeline", "superpipeline"}
+    assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
+    assert "naive registration of write at 64 KiB" in done.stdout
+
+
+def test_sizes_of_a_bench():
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    bench.add_arguments(parser)
+    options = parser.parse_args(["registration", "--step", "1.05"])
+    found = bench_registration.sizes(options)
+    assert found[0] == 4096 and found[-1] <= 16 << 20 < found[-1] * 1.06
+    assert all(1.04 < b / a < 1.06 for a, b in zip(found, found[1:], strict=False))
+    assert parser.parse_args(bench.words(options)) == options
+    with pytest.raises(SystemExit):
+        parser.parse_args(["registration", "--step", "1"])
