@@ -59,6 +59,8 @@ EXCEPTIONS = {
         "`pyrdv doctor` looks at devices before there is a world: making one would join a job",
     ("pyrdv.tools.bench_startup", "pyrdv.fabrics"):
         "`pyrdv bench startup` makes fabrics again and again: a world makes them once, untimed",
+    ("pyrdv.tools.bench_yardstick", "pyrdv.fabrics"):
+        "the ceiling of `pyrdv bench overlap` is a device without engine and protocol",
 }
 
 # Header folders that belong to one fabric alone.

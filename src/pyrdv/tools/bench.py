@@ -1,8 +1,9 @@
-"""``pyrdv bench latency|bandwidth|rate|startup``: how fast messages and starts are here.
+"""``pyrdv bench``: how fast messages and starts are here, and what is hidden of them.
 
 Started by hand it starts its own ranks with ``pyrdv run``; started as a rank it measures. The loops
-themselves are in `bench_kernels`, those of ``startup`` in `bench_startup`; what is printed and
-written in `bench_report`.
+themselves are in `bench_kernels`, those of ``startup`` in `bench_startup`, those of ``overlap``,
+``progress``, ``exchange`` and ``overhead`` behind `bench_large`; what is printed and written in
+`bench_report`.
 """
 
 import argparse
@@ -10,7 +11,13 @@ import os
 import sys
 import textwrap
 
-from pyrdv.tools import bench_kernels as kernels, bench_report as report, bench_startup as startup
+from pyrdv.tools import (
+    bench_arguments as arguments,
+    bench_kernels as kernels,
+    bench_large as large,
+    bench_report as report,
+    bench_startup as startup,
+)
 
 SIZES = {
     "latency": "8,64,512,4K,16K,64K,256K,1M,4M",
@@ -31,29 +38,32 @@ def add_arguments(parser):
         for name, text in kernels.BUFFERS.items()
     ]
     parser.epilog = "kinds of buffers of bandwidth:\n" + "\n".join(kinds)
-    names = "|".join([*ABOUT, "startup"])
+    names = "|".join([*ABOUT, "startup", *large.BENCHMARKS])
     commands = parser.add_subparsers(dest="benchmark", required=True, metavar=names)
     for name, about in ABOUT.items():
         one = commands.add_parser(name, help=about, description=f"Measure {about}.")
         _add_options(one, name)
     _add_startup(commands.add_parser("startup", help=startup.ABOUT,
                                      description=f"Measure the {startup.ABOUT}."))
+    large.add_commands(commands, _add_files)
 
 
 def _add_options(one, name):
-    one.add_argument("-n", dest="ranks", type=_even, metavar="N",
+    one.add_argument("-n", dest="ranks", type=arguments.even, metavar="N",
                      help="ranks to start, an even number; they work in pairs (default 2)")
-    one.add_argument("--sizes", type=_sizes, default=_sizes(SIZES[name]), metavar="A,B,…",
+    one.add_argument("--sizes", type=arguments.sizes, default=arguments.sizes(SIZES[name]),
+                     metavar="A,B,…",
                      help=f"message sizes in bytes, K and M allowed (default {SIZES[name]})")
-    one.add_argument("--iterations", type=_positive, metavar="N",
+    one.add_argument("--iterations", type=arguments.positive, metavar="N",
                      help="samples per size (default: as many as the time allows)")
-    one.add_argument("--seconds", type=_seconds, default=0.3, metavar="S",
+    one.add_argument("--seconds", type=arguments.seconds, default=0.3, metavar="S",
                      help="time per size (default 0.3)")
     if name != "latency":
-        one.add_argument("--window", type=_positive, default=64, metavar="N",
+        one.add_argument("--window", type=arguments.positive, default=64, metavar="N",
                          help="messages in flight (default 64)")
     if name == "bandwidth":
-        one.add_argument("--buffers", type=_buffers, default=["reused"], metavar="KIND,…",
+        one.add_argument("--buffers", type=arguments.some_of(kernels.BUFFERS, "a kind of buffers"),
+                         default=["reused"], metavar="KIND,…",
                          help=f"one or more of {', '.join(kernels.BUFFERS)} (default reused)")
     one.add_argument("--pin", action="store_true", help="bind each rank to one CPU, in turn")
     _add_files(one)
@@ -61,11 +71,11 @@ def _add_options(one, name):
 
 def _add_startup(one):
     most = startup.MOST
-    one.add_argument("-n", dest="ranks", type=_several, metavar="N",
+    one.add_argument("-n", dest="ranks", type=arguments.several, metavar="N",
                      help=f"ranks to start, the largest number that is measured (default {most})")
-    one.add_argument("--counts", type=_counts, metavar="A,B,…",
+    one.add_argument("--counts", type=arguments.counts, metavar="A,B,…",
                      help="numbers of ranks to measure (default 2, 4, 8… and N)")
-    one.add_argument("--rounds", type=_positive, default=5, metavar="N",
+    one.add_argument("--rounds", type=arguments.positive, default=5, metavar="N",
                      help="starts of each way per number of ranks (default 5)")
     one.add_argument("--requests", choices=("one", "all"), default="one",
                      help="whether a rank with a server thread waits for one connection before "
@@ -76,59 +86,6 @@ def _add_startup(one):
 def _add_files(one):
     one.add_argument("--json", metavar="FILE", help="write figures and machine facts to FILE")
     one.add_argument("--plot", metavar="FILE.png", help="draw the figures (needs matplotlib)")
-
-
-def _positive(text):
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return int(text)
-
-
-def _even(text):
-    number = _positive(text)
-    if number % 2:
-        raise argparse.ArgumentTypeError(f"{number} is odd; ranks work in pairs, take an even one")
-    return number
-
-
-def _several(text):
-    number = _positive(text)
-    if number < 2:
-        raise argparse.ArgumentTypeError("one rank has nobody to connect to, take at least 2")
-    return number
-
-
-def _counts(text):
-    return sorted({_several(word) for word in text.split(",")})
-
-
-def _seconds(text):
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 3600:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds between 0 and 3600")
-    return value
-
-
-def _sizes(text):
-    try:
-        sizes = [report.parse_size(word) for word in text.split(",")]
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    if min(sizes) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: the smallest size is 1 byte")
-    return sizes
-
-
-def _buffers(text):
-    kinds = text.split(",")
-    for kind in kinds:
-        if kind not in kernels.BUFFERS:
-            raise argparse.ArgumentTypeError(
-                f"{kind!r} is not a kind of buffers; take one of {', '.join(kernels.BUFFERS)}")
-    return kinds
 
 
 def points(options):
@@ -154,6 +111,10 @@ def run_rank(options):
 
     comm = MPI.COMM_WORLD
     rank, size = comm.Get_rank(), comm.Get_size()
+    if options.benchmark in large.BENCHMARKS:
+        status, rows, facts, more = large.run_rank(options)
+        options.ranks = size
+        return write_files(options, rows, facts, more) if status == rank == 0 else status
     if options.benchmark == "startup":
         status, rows, facts = startup.run_rank(options, comm)
         options.ranks = size
@@ -181,10 +142,12 @@ def run_rank(options):
     return write_files(options, rows, facts) if rank == 0 else 0
 
 
-def write_files(options, rows, facts):
+def write_files(options, rows, facts, more=None):
     """Write the JSON and PNG files that `options` name; return the exit status."""
     settings = {key: value for key, value in vars(options).items() if key not in ("json", "plot")}
-    drawn, more = report.plot, {}
+    drawn, more = report.plot, more or {}
+    if options.benchmark in large.BENCHMARKS:
+        drawn = large.plot
     if options.benchmark == "startup":
         drawn, more = startup.plot, {"paper": startup.PAPER}
     content = report.document(options.benchmark, settings, rows, facts, **more)
@@ -233,6 +196,8 @@ def unwritable(options):
 
 def words(options):
     """Return the arguments that parse to `options` again, but for the number of ranks."""
+    if options.benchmark in large.BENCHMARKS:
+        return large.words(options)
     if options.benchmark == "startup":
         return startup.words(options)
     out = [options.benchmark, "--sizes", ",".join(map(str, options.sizes)),
@@ -249,7 +214,7 @@ def launch(options):
     """Measure on ranks started by ``pyrdv run``; return its exit status."""
     from pyrdv.tools import cli
 
-    ranks = options.ranks or 2
+    ranks = getattr(options, "ranks", None) or 2
     if options.benchmark == "startup":
         ranks = options.ranks or max(options.counts or [startup.MOST])
     return cli.main(["run", "-n", str(ranks), "-m", "pyrdv.tools.bench", *words(options)])
