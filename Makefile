@@ -8,7 +8,8 @@ pip := $(py) -m pip --disable-pip-version-check --quiet
 stamps := $(VENV)/.stamps
 ARGS ?=
 
-.PHONY: help build test demo lint format docs fuzz explore sanitize bench-peers bench-rdma lab clean
+.PHONY: help build test demo lint format docs fuzz explore sanitize bench-peers bench-rdma bench-overlap \
+    lab clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -79,6 +80,9 @@ bench-peers: build  ## compare with mpi4py on MPICH and on Open MPI
 
 bench-rdma: build $(stamps)/extra-bench  ## compare with perftest, UCX and Open MPI on RDMA devices in the lab
 	$(py) benchmarks/rdma/run.py $(ARGS)
+
+bench-overlap: build $(stamps)/extra-bench  ## overlap of communication and computation in the lab
+	$(py) benchmarks/overlap.py $(ARGS)
 
 # Not a stamp: it only looks whether everything is there, and the lab may be asked for anywhere.
 lab: build $(stamps)/extra-test  ## a shell (or ARGS='-- command') beside real soft-RDMA devices

@@ -24,8 +24,11 @@ AIMS = {
     ("reused", 1 * MIB): (1.1, "at least"),
     **{("fresh", size): (1.2, "at least") for size in CASES["fresh"][1]},
 }
+#: what is measured beside the cases
+OTHERS = ("overlap", "start-up", "memory")
 #: rows that are not ratios: key -> (title, greatest value for pyrdv or None)
 ABSOLUTE = {
+    "overlap": ("1 MiB sent, receiver works 50 ms; ms", 1.0),
     "two Python+NumPy": ("two Python+NumPy processes, ms", None),
     "start-up": ("start-up of 2 ranks beyond, ms", 150.0),
     "memory, 2 ranks": ("memory of 2 ranks beyond, MiB", 8.0),

@@ -13,7 +13,7 @@ import sys
 import time
 
 import stacks
-from aims import CASES, KIB, MIB, Case
+from aims import CASES, KIB, MIB, OTHERS, Case
 
 from pyrdv.tools import bench_report as report
 
@@ -24,7 +24,7 @@ def parse(argv):
     parser.add_argument("--rounds", type=int, default=5, help="turns of each library (default 5)")
     parser.add_argument("--quick", action="store_true", help="one short round: does it run?")
     parser.add_argument("--only", default="", metavar="NAME,...",
-                        help="some of: " + ", ".join([*CASES, "start-up", "memory"]))
+                        help="some of: " + ", ".join([*CASES, *OTHERS]))
     parser.add_argument("--stacks", default="pyrdv,mpich,openmpi", metavar="NAME,...",
                         help="some of: pyrdv, mpich, openmpi (default all)")
     parser.add_argument("--pin", action="store_true", help="bind rank k to CPU k, for all")
@@ -33,8 +33,8 @@ def parse(argv):
                         help=f"where the peers are installed (default {stacks.cache_folder()})")
     parser.add_argument("--json", metavar="FILE", help="write all figures to FILE")
     options = parser.parse_args(argv)
-    known = {*CASES, "start-up", "memory"}
-    options.only = options.only.split(",") if options.only else [*CASES, "start-up", "memory"]
+    known = {*CASES, *OTHERS}
+    options.only = options.only.split(",") if options.only else [*CASES, *OTHERS]
     options.stacks = options.stacks.split(",")
     for word, allowed in [(w, known) for w in options.only] + [
         (w, {"pyrdv", "mpich", "openmpi"}) for w in options.stacks
@@ -82,6 +82,16 @@ def run_messages(name, libraries, options, results):
             rows = results.guard(name, stack, stack.run, 2, "messages.py", *words)
             for row in rows or ():
                 results.add((name, row["size"]), stack.name, row["median"])
+
+
+def run_overlap(libraries, options, results):
+    """Measure when a send of 1 MiB is done whose receiver works 50 ms without calling."""
+    words = ["overlap", MIB, options.seconds] + (["--pin"] if options.pin else [])
+    for _ in range(options.rounds):
+        for stack in libraries:
+            rows = results.guard("overlap", stack, stack.run, 2, "messages.py", *words)
+            for row in rows or ():
+                results.add(("overlap", 0), stack.name, row["median"])
 
 
 def run_startup(libraries, options, results):
@@ -197,6 +207,8 @@ def main():
             run_startup(libraries, options, results)
         elif name == "memory":
             run_memory(libraries, options, results)
+        elif name == "overlap":
+            run_overlap(libraries, options, results)
         else:
             run_messages(name, libraries, options, results)
     lines, rows = table(results, libraries)
@@ -222,6 +234,8 @@ def notes():
         "fresh: np.empty per message on both sides, one at a time; the receiver's clock covers",
         "  request, allocation, transfer, release; the sender fills the buffer outside of it.",
         "fresh-window: np.empty, a window of 64 alive. mapped: a new private mapping per message.",
+        "overlap: the receive is posted, then its rank works 50 ms without calling the library;",
+        "  the send comes later: ms from its call until it is complete.",
         "start-up: wall time of a hello on 2 ranks beyond two concurrent Python+NumPy processes.",
         f"memory: PSS beyond two such processes after contact, in MiB ({MIB} bytes); per peer:",
         f"  growth of one rank's anonymous and shared memory from 2 to 8 ranks / 6, KiB ({KIB}).",

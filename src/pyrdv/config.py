@@ -152,6 +152,10 @@ KNOBS = (
          "Offers of an envelope (source, tag and communicator) are stopped when fewer than this "
          "share of them is used, and tried again from time to time; 0 never stops them.",
          low=0, high=100, unit="%"),
+    Knob("initial_turn", "bool", True,
+         "Whether a large send or receive first looks whether its peer was here before it, so that "
+         "the data moves from then on; off leaves that to the next call, to measure what it "
+         "brings."),
     Knob("spin", "int", -1,
          "Time a waiter polls before it yields; -1 is automatic (none when cores are scarce).",
          low=-1, high=10_000_000, unit="us"),

@@ -246,33 +246,82 @@ class World:
             os.environ, (lambda text: None) if self.launch.size > 1 else None)
         env.line_buffer_output(self.launch)
         self.client = self._join()
+        self.engines = []
         ways = Ways(self.launch, self.config, self.client)
         try:
-            if self.launch.size > 1:
-                ways.open()
-            self.engine = Engine(
-                self.launch.rank, self.launch.size, ways.fabrics, eager_max=self.config.eager_max,
-                unexpected_max=self.config.unexpected_max, spin_ns=self._spin(ways),
-                yield_ns=YIELD_NETWORK_NS if ways.routes else YIELD_NS, routes=ways.routes,
-                speculation=self._speculation(ways), adapt=self.config.speculation_threshold)
-            if self.client.fileno() >= 0:
-                self.engine.watch(self.client.fileno(), self._notice)
-            if self.config.connect == "start":
-                ways.connect(self.engine)
+            self.engine = self._engine(ways)
         except BaseException:
             ways.close()
             self.client.close()
             raise
         self._names = ways.names
-        self.engine.abort = self.abort
-        self.engine.neighbours = [rank for rank, name in enumerate(ways.names)
-                                  if name in ("self", "shm")]
         self.comm_world = Intracomm.world(self.engine)
         self.comm_self = Intracomm.alone(self.engine)
         self._notice()
         self.pid = os.getpid()
-        os.register_at_fork(after_in_child=self.engine.forked)
         self.finalized = False
+
+    def _engine(self, ways):
+        """A new engine over `ways`, which takes note of what happens to other ranks."""
+        config = ways.config
+        if self.launch.size > 1:
+            ways.open()
+        engine = Engine(
+            self.launch.rank, self.launch.size, ways.fabrics, eager_max=config.eager_max,
+            unexpected_max=config.unexpected_max, spin_ns=_spin(ways),
+            yield_ns=YIELD_NETWORK_NS if ways.routes else YIELD_NS, routes=ways.routes,
+            speculation=_speculation(ways), adapt=config.speculation_threshold,
+            initial_turn=config.initial_turn)
+        self.engines.append(engine)
+        if self.client.fileno() >= 0:
+            engine.watch(self.client.fileno(), self._notice)
+        if config.connect == "start":
+            ways.connect(engine)
+        engine.abort = self.abort
+        engine.neighbours = [rank for rank, name in enumerate(ways.names)
+                             if name in ("self", "shm")]
+        os.register_at_fork(after_in_child=engine.forked)
+        return engine
+
+    def beside(self, **settings):
+        """A communicator of the same ranks over connections and an engine of its own.
+
+        All ranks call it in the same order.  It is for measurements that compare settings in turns
+        within one job; whoever has made it hands it to `leave` in the end.
+
+        Parameters
+        ----------
+        **settings
+            Knobs of `config` by their attribute names, instead of this world's.
+
+        Returns
+        -------
+        Intracomm
+
+        Raises
+        ------
+        ConfigError, LaunchError
+            As when a job starts.
+        """
+        values = {knob.name: getattr(self.config, knob.name) for knob in config_module.KNOBS}
+        ways = Ways(self.launch, config_module.Config(**(values | settings)), self.client)
+        try:
+            engine = self._engine(ways)
+        except BaseException:
+            ways.close()
+            raise
+        return Intracomm.world(engine)
+
+    def leave(self, comm):
+        """End what `beside` made, in good order: all ranks call it, and nothing is under way."""
+        engine = comm.engine
+        wait_until(engine, engine.handed_over)
+        wait_until(engine, engine.finish)
+        self.engines.remove(engine)
+        if self.client.fileno() >= 0:
+            engine.unwatch(self.client.fileno())
+        engine.disconnect()
+        engine.close()
 
     def _join(self):
         """The connection to who started this rank."""
@@ -291,26 +340,13 @@ class World:
         """How each rank is reached: a dict of rank to ``self``, ``shm`` or ``verbs DEVICE``."""
         return dict(enumerate(self._names))
 
-    def _spin(self, ways):
-        """How long a waiter polls, ns: not at all if ranks must share processors."""
-        if self.config.spin >= 0:
-            return self.config.spin * 1000
-        if ways.neighbours > len(os.sched_getaffinity(0)):
-            return 0
-        return SPIN_NETWORK_NS if ways.routes else SPIN_NS
-
-    def _speculation(self, ways):
-        """The policy of the whole job: routes are empty on all ranks, or on none (W1)."""
-        if self.config.speculation != "auto":
-            return self.config.speculation
-        return "off" if ways.routes else "indexed"
-
     def _notice(self):
         """What the launcher tells about other ranks."""
         for rank, kind, text in self.client.notices():
             if kind == "launcher":
                 raise LaunchError(text)
-            self.engine.peer_gone(rank, kind == "left")
+            for engine in self.engines:
+                engine.peer_gone(rank, kind == "left")
 
     def finalize(self):
         """End the world in good order; calling it again does nothing.
@@ -350,7 +386,8 @@ class World:
             self.engine.unwatch(self.client.fileno())
         if status == 0:
             self.engine.disconnect()
-        self.engine.close()
+        for engine in self.engines:
+            engine.close()
         self.client.leave(status)
         self.client.close()
 
@@ -362,6 +399,22 @@ class World:
             self.client.abort(code, reason or f"rank {self.launch.rank} called Abort({code})")
         finally:
             os._exit(code & 0xFF or 1)
+
+
+def _spin(ways):
+    """How long a waiter polls, ns: not at all if ranks must share processors."""
+    if ways.config.spin >= 0:
+        return ways.config.spin * 1000
+    if ways.neighbours > len(os.sched_getaffinity(0)):
+        return 0
+    return SPIN_NETWORK_NS if ways.routes else SPIN_NS
+
+
+def _speculation(ways):
+    """The policy of the whole job: routes are empty on all ranks, or on none (W1)."""
+    if ways.config.speculation != "auto":
+        return ways.config.speculation
+    return "off" if ways.routes else "indexed"
 
 
 _world = None

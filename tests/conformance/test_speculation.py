@@ -225,3 +225,24 @@ def test_read_only_memory(w, tmp_path):
         w.run(w.comms[0].Isend(data, dest=1, tag=3), request)
     check(room, LARGE)
     expect(w, 1, rtrs_used=1)
+
+
+@pytest.mark.parametrize("turn", [True, False])
+def test_the_initial_turn_finds_an_announcement_that_is_here(world, turn):
+    """Without it the packet stays with the fabric until the next call."""
+    with world(2, initial_turn=turn) as w:
+        for a, b in ((0, 1), (1, 0)):
+            w.run(w.comms[a].Isend(pattern(8), dest=b),
+                  w.comms[b].Irecv(np.zeros(8, np.uint8), source=a))
+        w.settle()
+        send = w.comms[0].Isend(pattern(LARGE), dest=1, tag=3)
+        for _ in range(100):
+            w.turn()
+            w.engines[0].step()
+        room = np.zeros(LARGE, np.uint8)
+        request = w.comms[1].Irecv(room, source=0, tag=3)
+        assert counted(w, "reads") == turn
+        assert counted(w, "rtrs_sent") == (not turn and w.speculation != "off")
+        w.run(send, request)
+        check(room, LARGE)
+        assert counted(w, "reads") == 1

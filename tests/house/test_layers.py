@@ -62,6 +62,8 @@ EXCEPTIONS = {
     ("pyrdv.tools.bare", "pyrdv.fabrics"):
         "measures what fabrics cost by themselves, where a world's engine may not touch them",
     ("pyrdv.tools.tune", "pyrdv.fabrics"): "times registrations of a bare fabric",
+    ("pyrdv.tools.bench_yardstick", "pyrdv.fabrics"):
+        "the ceiling of `pyrdv bench overlap` is a device without engine and protocol",
 }
 
 # Header folders that belong to one fabric alone.

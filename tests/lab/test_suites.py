@@ -36,7 +36,7 @@ SUITES = (
     Suite("device", 1, "tests/lab tests/fabrics tests/tools", 35, 400),
     Suite("conformance", 1, "tests/conformance", 190, 900),
     Suite("jobs", 2, "tests/verbs/test_jobs.py tests/verbs/test_startup.py "
-                     "tests/verbs/test_tune.py", 65, 900),
+                     "tests/verbs/test_tune.py tests/verbs/test_bench_large.py", 67, 900),
     Suite("hostile", 2, "tests/verbs/test_hostile.py", 60, 900),
     Suite("mpi4py", 2, "tests/mpi4py", 12, 400, before=source.ensure),
     Suite("failures", 2, "tests/verbs/test_failure.py tests/verbs/test_fork.py "

@@ -20,11 +20,11 @@ def library(name):
     return importlib.import_module(f"{name}.MPI")
 
 
-def kernels():
-    """Return the module of measured loops, from this checkout."""
+def kernels(name="bench_kernels"):
+    """Return a module of measured loops, from this checkout."""
     root = pathlib.Path(__file__).resolve().parents[3]
-    path = root / "src" / "pyrdv" / "tools" / "bench_kernels.py"
-    spec = importlib.util.spec_from_file_location("bench_kernels", path)
+    path = root / "src" / "pyrdv" / "tools" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

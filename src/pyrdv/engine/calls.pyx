@@ -16,8 +16,9 @@ from pyrdv.engine.protocols.rendezvous_put cimport (
 from pyrdv.engine.protocols.select cimport PROTOCOL_EAGER, choose, eager_limit
 from pyrdv.engine.state cimport (
     ANY_PEER, MESSAGE_EAGER, MESSAGE_RTS, OP_CANCELLED, OP_COMPLETE, OP_MATCH, OP_NO_MEMORY,
-    OP_NOT_REGISTERED, OP_PEER_LOST, OP_POSTED, OP_QUEUED, OP_RECV, OP_SEND, OP_SYNC, OP_WAITING,
-    OP_WRITING, PEER_CLOSED, PEER_LOST, PEER_SELF, PEER_UP, engine_t, message_t, op_t, peer_t)
+    OP_NOT_REGISTERED, OP_PEER_LOST, OP_POSTED, OP_QUEUED, OP_READING, OP_RECV, OP_SEND, OP_SYNC,
+    OP_WAITING, OP_WRITING, PEER_CLOSED, PEER_LOST, PEER_SELF, PEER_UP, engine_t, message_t, op_t,
+    peer_t)
 from pyrdv.engine.step cimport announce, keep_moving, maintain, step, turn
 from pyrdv.fabrics.contract cimport ACCESS_REMOTE_READ, FABRIC_AGAIN, FABRIC_OK
 
@@ -39,7 +40,7 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
     cdef int status
     if p.state == PEER_SELF:
         return loop_send(e, context, tag, data, length, sync, out)
-    if predicted(e, p, length):
+    if e.initial_turn and predicted(e, p, length):
         # The RTR may be here already: then the data moves from now on.
         step(e)
     if p.finished or p.state != PEER_UP and peer_connect(e, p) != 0:
@@ -134,9 +135,13 @@ cdef int engine_recv(engine_t *e, int kind, uint32_t peer, uint32_t context, int
     if result == 0 and out[0].state == OP_POSTED and (
             length > LARGE or peer != ANY_PEER and predicted(e, &e.peers[peer], length)):
         # The announcement may be here already: then the data moves from now on.
-        step(e)
+        if e.initial_turn:
+            step(e)
         if out[0].state == OP_POSTED:
             rtr_offer(e, out[0])
+    if result == 0 and out[0].state == OP_READING:
+        # The sender was first and may compute: as in `engine_send`.
+        keep_moving(e)
     e.in_call = 0
     wake_sleepers(e, epoch)
     engine_unlock(&e.lock)

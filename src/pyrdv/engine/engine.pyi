@@ -22,6 +22,7 @@ class Engine:
         routes: Mapping[int, int] | None = None,
         speculation: str = "indexed",
         adapt: int = 80,
+        initial_turn: bool = True,
     ) -> Engine: ...
     @property
     def rank(self) -> int: ...

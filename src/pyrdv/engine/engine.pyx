@@ -131,6 +131,8 @@ cdef class Engine:
         The same on all ranks.
     adapt : int
         Per cent of an envelope's offers below which they are stopped; 0 never stops them.
+    initial_turn : bool
+        Whether large sends and receives first look whether their peer's packet has come.
 
     Raises
     ------
@@ -141,7 +143,8 @@ cdef class Engine:
 
     def __cinit__(self, int rank, int size, fabrics, uint64_t eager_max=0,
                   uint64_t unexpected_max=64 << 20, uint64_t spin_ns=20000,
-                  uint64_t yield_ns=50000, routes=None, speculation="indexed", uint32_t adapt=80):
+                  uint64_t yield_ns=50000, routes=None, speculation="indexed", uint32_t adapt=80,
+                  bint initial_turn=True):
         cdef engine_t *e
         if not 0 <= rank < size:
             raise ValueError(f"rank {rank} is not in 0..{size - 1}")
@@ -158,6 +161,7 @@ cdef class Engine:
         e.eager_max = eager_max
         set_policy(e, speculation)
         e.adapt = adapt
+        e.initial_turn = initial_turn
         e.spin_ns = spin_ns
         e.yield_ns = yield_ns
         ticks_begin(&e.ticks)

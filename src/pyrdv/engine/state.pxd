@@ -264,6 +264,7 @@ cdef struct engine_t:
     uint32_t ops_in_use
     uint32_t regions_in_use
     uint32_t moving             # READs and WRITEs under way
+    uint8_t initial_turn        # large sends and receives look for their peer's packet first
     const policy_t *policy      # of speculative rendezvous; NULL: off
     uint32_t adapt              # per cent of RTRs used below which they are stopped; 0: never
     uint32_t advices            # habits with something to tell

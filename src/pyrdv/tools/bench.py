@@ -1,16 +1,16 @@
-"""``pyrdv bench latency|bandwidth|rate|…``: how fast messages and starts are here.
+"""``pyrdv bench``: how fast messages and starts are here, and what is hidden of them.
 
 Started by hand it starts its own ranks with ``pyrdv run``; started as a rank it measures. The loops
 themselves are in `bench_kernels`; what is printed and written in `bench_report`. A benchmark of
-another shape is a module of its own in `APART`, which has:
+another shape is a module or an object of its own in `APART`, which has:
 
 ``ABOUT``                  what it measures, in words
-``PAPER``                  what a paper says of it, for the JSON file
 ``ranks(options)``         how many ranks to start
 ``add_arguments(parser)``  its options, but for ``-n`` where any number does, and those of files
 ``refusal()``              why it cannot run on this host, in words; or None
 ``words(options)``         the arguments that parse to `options` again
-``run_rank(options, comm)``  measure as one rank; rank 0 prints; returns status, rows, facts
+``run_rank(options, comm)``  measure as one rank; rank 0 prints; returns status, rows, facts, and
+                           a dict of what else the JSON file holds
 ``plot(path, content, plt)``  draw the content of the JSON file into a PNG file
 """
 
@@ -20,7 +20,9 @@ import sys
 import textwrap
 
 from pyrdv.tools import (
+    bench_arguments as arguments,
     bench_kernels as kernels,
+    bench_large as large,
     bench_registration as registration,
     bench_report as report,
     bench_startup as startup,
@@ -36,7 +38,7 @@ ABOUT = {
     "bandwidth": "windows of Isend and Irecv, Waitall, and a short acknowledgement",
     "rate": "messages per second in windows of Isend and Irecv of small messages",
 }
-APART = {"startup": startup, "registration": registration}
+APART = {"startup": startup, "registration": registration, **large.BENCHMARKS}
 
 
 def add_arguments(parser):
@@ -59,20 +61,21 @@ def add_arguments(parser):
 
 
 def _add_options(one, name):
-    one.add_argument("-n", dest="ranks", type=_even, metavar="N",
+    one.add_argument("-n", dest="ranks", type=arguments.even, metavar="N",
                      help="ranks to start, an even number; they work in pairs (default 2)")
-    one.add_argument("--sizes", type=report.sizes, default=report.sizes(SIZES[name]),
+    one.add_argument("--sizes", type=arguments.sizes, default=arguments.sizes(SIZES[name]),
                      metavar="A,B,…",
                      help=f"message sizes in bytes, K and M allowed (default {SIZES[name]})")
-    one.add_argument("--iterations", type=report.positive, metavar="N",
+    one.add_argument("--iterations", type=arguments.positive, metavar="N",
                      help="samples per size (default: as many as the time allows)")
-    one.add_argument("--seconds", type=report.seconds, default=0.3, metavar="S",
+    one.add_argument("--seconds", type=arguments.seconds, default=0.3, metavar="S",
                      help="time per size (default 0.3)")
     if name != "latency":
-        one.add_argument("--window", type=report.positive, default=64, metavar="N",
+        one.add_argument("--window", type=arguments.positive, default=64, metavar="N",
                          help="messages in flight (default 64)")
     if name == "bandwidth":
-        one.add_argument("--buffers", type=_buffers, default=["reused"], metavar="KIND,…",
+        one.add_argument("--buffers", type=arguments.some_of(kernels.BUFFERS, "a kind of buffers"),
+                         default=["reused"], metavar="KIND,…",
                          help=f"one or more of {', '.join(kernels.BUFFERS)} (default reused)")
     one.add_argument("--pin", action="store_true", help="bind each rank to one CPU, in turn")
     _add_files(one)
@@ -81,22 +84,6 @@ def _add_options(one, name):
 def _add_files(one):
     one.add_argument("--json", metavar="FILE", help="write figures and machine facts to FILE")
     one.add_argument("--plot", metavar="FILE.png", help="draw the figures (needs matplotlib)")
-
-
-def _even(text):
-    number = report.positive(text)
-    if number % 2:
-        raise argparse.ArgumentTypeError(f"{number} is odd; ranks work in pairs, take an even one")
-    return number
-
-
-def _buffers(text):
-    kinds = text.split(",")
-    for kind in kinds:
-        if kind not in kernels.BUFFERS:
-            raise argparse.ArgumentTypeError(
-                f"{kind!r} is not a kind of buffers; take one of {', '.join(kernels.BUFFERS)}")
-    return kinds
 
 
 def points(options):
@@ -123,9 +110,9 @@ def run_rank(options):
     comm = MPI.COMM_WORLD
     rank, size = comm.Get_rank(), comm.Get_size()
     if options.benchmark in APART:
-        status, rows, facts = APART[options.benchmark].run_rank(options, comm)
+        status, rows, facts, more = APART[options.benchmark].run_rank(options, comm)
         options.ranks = size
-        return write_files(options, rows, facts) if status == rank == 0 else status
+        return write_files(options, rows, facts, more) if status == rank == 0 else status
     if size % 2 or size != (options.ranks or size):
         if rank == 0:
             wanted = options.ranks or "an even number"
@@ -149,14 +136,11 @@ def run_rank(options):
     return write_files(options, rows, facts) if rank == 0 else 0
 
 
-def write_files(options, rows, facts):
+def write_files(options, rows, facts, more=None):
     """Write the JSON and PNG files that `options` name; return the exit status."""
     settings = {key: value for key, value in vars(options).items() if key not in ("json", "plot")}
-    drawn, more = report.plot, {}
-    if options.benchmark in APART:
-        module = APART[options.benchmark]
-        drawn, more = module.plot, {"paper": module.PAPER}
-    content = report.document(options.benchmark, settings, rows, facts, **more)
+    drawn = APART[options.benchmark].plot if options.benchmark in APART else report.plot
+    content = report.document(options.benchmark, settings, rows, facts, **(more or {}))
     try:
         if options.json:
             report.write_json(options.json, content)

@@ -15,7 +15,7 @@ Columns, each the time of one message in one direction:
 
 import sys
 
-from pyrdv.tools import bare, bench_report as report, cost_model, tune
+from pyrdv.tools import bare, bench_arguments as arguments, bench_report as report, cost_model, tune
 
 ABOUT = "cost of registering memory, and of copying it instead, on a bare fabric"
 PAPER = {
@@ -38,11 +38,11 @@ def add_arguments(parser):
     """Give `parser` the options of ``pyrdv bench registration``."""
     parser.add_argument("--fabric", choices=("auto", *bare.KINDS), default="auto",
                         help="what to measure (default auto: what joins the two ranks)")
-    parser.add_argument("--sizes", type=report.sizes, metavar="A,B,…",
+    parser.add_argument("--sizes", type=arguments.sizes, metavar="A,B,…",
                         help="sizes in bytes, K and M allowed (default 4K to 16M by --step)")
     parser.add_argument("--step", type=_step, default=2.0, metavar="Q",
                         help="ratio of a size to the one before (default 2; the paper has 1.05)")
-    parser.add_argument("--seconds", type=report.seconds, default=0.05, metavar="S",
+    parser.add_argument("--seconds", type=arguments.seconds, default=0.05, metavar="S",
                         help="time for each of the five figures of a size (default 0.05)")
 
 
@@ -109,12 +109,12 @@ def measure(pair, ruler, size):
 
 
 def run_rank(options, comm):
-    """Measure as one of two ranks; rank 0 prints. Returns (status, rows, facts)."""
+    """Measure as one of two ranks; rank 0 prints. Returns (status, rows, facts, more)."""
     rank = comm.Get_rank()
     facts = report.machine_facts() if rank == 0 else None
     pair = bare.pair_of(comm, options.fabric, "pyrdv bench")
     if pair is None:
-        return 1, [], facts
+        return 1, [], facts, None
     if rank == 0:
         print(f"registration: {ABOUT}; {pair.name}\n{report.facts_line(facts)}\n{HEADER}",
               flush=True)
@@ -132,10 +132,10 @@ def run_rank(options, comm):
         status = 1
     pair.close()
     if rank or status:
-        return status, rows, facts
+        return status, rows, facts, None
     predict(rows, latency, gap)
     print(verdict(rows))
-    return 0, rows, facts
+    return 0, rows, facts, {"paper": PAPER}
 
 
 def predict(rows, latency, gap):

@@ -1,6 +1,5 @@
 """What surrounds measured rows: facts of the machine, the table, the JSON file, the picture."""
 
-import argparse
 import datetime
 import json
 import os
@@ -103,35 +102,6 @@ def parse_size(text):
     if not digits.isdecimal():
         raise ValueError(f"{text!r} is not a size; write for example 8, 64K or 4M")
     return int(digits) << shift
-
-
-def positive(text):
-    """A whole number of at least 1, from the command line."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return int(text)
-
-
-def seconds(text):
-    """A number of seconds, from the command line."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 3600:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds between 0 and 3600")
-    return value
-
-
-def sizes(text):
-    """Sizes in bytes, from the command line."""
-    try:
-        found = [parse_size(word) for word in text.split(",")]
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    if min(found) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: the smallest size is 1 byte")
-    return found
 
 
 HEADER = "      size  buffers           median         p10         p90         min  unit"

@@ -14,14 +14,13 @@ What must hold: every rank of the job comes to the same collective calls (`Team`
 also after a failure, which all learn of in `Team.agree` before any of them ends.
 """
 
-import argparse
 import os
 import statistics
 import sys
 import time
 
 from pyrdv import config
-from pyrdv.tools import bare, bench_report as report
+from pyrdv.tools import bare, bench_arguments as arguments, bench_report as report
 
 ABOUT = "time to connect all ranks over RDMA, in steps without threads and with a server thread"
 WAYS = ("steps", "thread")
@@ -89,27 +88,16 @@ class Team:
 
 def add_arguments(parser):
     """Give `parser` the options of ``pyrdv bench startup``."""
-    parser.add_argument("-n", dest="ranks", type=_several, metavar="N",
+    parser.add_argument("-n", dest="ranks", type=arguments.several, metavar="N",
                         help="ranks to start, the largest number that is measured "
                         f"(default {MOST})")
-    parser.add_argument("--counts", type=_counts, metavar="A,B,…",
+    parser.add_argument("--counts", type=arguments.counts, metavar="A,B,…",
                         help="numbers of ranks to measure (default 2, 4, 8… and N)")
-    parser.add_argument("--rounds", type=report.positive, default=5, metavar="N",
+    parser.add_argument("--rounds", type=arguments.positive, default=5, metavar="N",
                         help="starts of each way per number of ranks (default 5)")
     parser.add_argument("--requests", choices=("one", "all"), default="one",
                         help="whether a rank with a server thread waits for one connection before "
                         "it asks for the next, or asks for all first (default one)")
-
-
-def _several(text):
-    number = report.positive(text)
-    if number < 2:
-        raise argparse.ArgumentTypeError("one rank has nobody to connect to, take at least 2")
-    return number
-
-
-def _counts(text):
-    return sorted({_several(word) for word in text.split(",")})
 
 
 def ranks(options):
@@ -205,14 +193,14 @@ def row_text(row):
 
 
 def run_rank(options, comm):
-    """Take part as one rank of a job; rank 0 prints. Returns (status, rows, facts)."""
+    """Take part as one rank of a job; rank 0 prints. Returns (status, rows, facts, more)."""
     rank, size = comm.Get_rank(), comm.Get_size()
     counts = options.counts or default_counts(min(size, options.ranks or MOST))
     if max(counts) > size or size < 2:
         if rank == 0:
             print(f"pyrdv bench: this job has {size} ranks, too few for {max(counts + [2])}; start "
                   "it with more, or give smaller --counts", file=sys.stderr)
-        return 2, [], None
+        return 2, [], None, None
     settings = config.load(os.environ, warn=lambda text: None)
     facts = report.machine_facts() if rank == 0 else None
     if rank == 0:
@@ -234,14 +222,14 @@ def run_rank(options, comm):
         if told:
             if rank == 0:
                 print(f"pyrdv bench: {count} ranks cannot be connected: {told}", file=sys.stderr)
-            return 1, rows, facts
+            return 1, rows, facts, None
         if rank == 0:
             rows.append(row)
             print(row_text(row), flush=True)
     if rank == 0:
         print(f"over {rows[0]['device']}; the paper's figure, on InfiniBand hardware: "
               f"{PAPER['text']}, a ratio of {PAPER['steps_over_thread']}")
-    return 0, rows, facts
+    return 0, rows, facts, {"paper": PAPER}
 
 
 def words(options):

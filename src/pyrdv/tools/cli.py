@@ -95,8 +95,8 @@ def _run(words):
 def _bench(words):
     from pyrdv.tools import bench
 
-    parser = _parser("bench", description="Measure latency, bandwidth, message rate and the start "
-                     "over RDMA.")
+    parser = _parser("bench", description="Measure latency, bandwidth, message rate, the start "
+                     "over RDMA, and what of large messages is hidden behind computation.")
     bench.add_arguments(parser)
     return bench.main(parser.parse_args(words)) or 0
 

@@ -28,7 +28,7 @@ import statistics
 import sys
 import time
 
-from pyrdv.tools import bare, bench_report as report, cost_model
+from pyrdv.tools import bare, bench_arguments as arguments, bench_report as report, cost_model
 
 SCHEMA = "pyrdv-tune/1"
 SIZES = [4096 << 2 * k for k in range(7)]
@@ -52,7 +52,7 @@ def add_arguments(parser):
                         help="what to measure (default auto: what joins the two ranks)")
     parser.add_argument("--output", metavar="FILE", default="pyrdv-tune.json",
                         help="the profile to write (default pyrdv-tune.json)")
-    parser.add_argument("--seconds", type=report.seconds, default=0.2, metavar="S",
+    parser.add_argument("--seconds", type=arguments.seconds, default=0.2, metavar="S",
                         help="time for each figure (default 0.2; there are about 30)")
 
 

@@ -13,15 +13,15 @@ from tests.support.cases import run
 MIB = 1 << 20
 
 
-def told():
+def told(name="fifo"):
     """Wait for the other rank outside of the library."""
-    with open("fifo") as pipe:
+    with open(name) as pipe:
         assert pipe.read() == "done"
-    os.unlink("fifo")
+    os.unlink(name)
 
 
-def tell():
-    with open("fifo", "w") as pipe:
+def tell(name="fifo"):
+    with open(name, "w") as pipe:
         pipe.write("done")
 
 
@@ -78,6 +78,31 @@ def case_receive_completes_while_the_sender_computes(comm):
         request.Wait()
         assert (room == 5).all()
         tell()
+    comm.Barrier()
+
+
+def case_receive_moves_the_data_while_the_sender_computes(comm):
+    """The send comes first; its rank is in no call any more when the receive is posted.
+
+    Nor does the receiver call again before the data is in its buffer.
+    """
+    if comm.rank == 0:
+        os.mkfifo("posted")
+        os.mkfifo("fifo")
+        comm.Barrier()
+        request = comm.Isend(np.full(MIB, 5, np.uint8), 1, 7)
+        tell("posted")
+        told()
+        request.Wait()
+    else:
+        room = np.zeros(MIB, np.uint8)
+        comm.Barrier()
+        told("posted")
+        request = comm.Irecv(room, 0, 7)
+        while not (room == 5).all():
+            time.sleep(0.001)
+        tell()
+        request.Wait()
     comm.Barrier()
 
 

@@ -1,0 +1,203 @@
+"""``pyrdv bench exchange`` and ``overhead``: what speculation brings to a program, and costs.
+
+exchange
+    The data exchange of figure 15 of the paper named in `bench_speculation`, its models 1 (receive
+    posted first) and 2 (sent first), over the ratio of communication to computation, as in figure
+    16.  Communication is the time of an iteration without computation in the first mode.
+overhead
+    Figure 19: messages for which RTRs are of no use.  The time beyond that of the first mode, by
+    the median over the rounds of the ratio of their medians, and bytes on the wire beyond the data.
+"""
+
+import statistics
+from collections.abc import Callable
+from typing import NamedTuple
+
+from pyrdv.tools import (
+    bench_overlap_kernels as kernels,
+    bench_report as report,
+    bench_speculation as speculation,
+)
+from pyrdv.tools.bench_speculation import Ticker, percent, time_text
+
+ABOUT = "iterations of a data exchange beside computation, models 1 and 2"
+ABOUT_OVERHEAD = "what speculation costs where it is of no use: time and bytes"
+SIZES, OVERHEAD_SIZES = "128K", "8,128K,1M"
+RATIOS = "0.1,0.2,0.5,0.8,1,1.5,2,4"
+#: Iterations of a turn at the least.
+ITERATIONS = 4
+PAPER = {
+    1: "up to 32 % shorter, at a ratio of 0.8",
+    2: "up to 20 % shorter, at a ratio of 0.5",
+}
+PAPER_OVERHEAD = ("small messages < 1 %, large ones < 3 % without adaptation and none with it; "
+                  "extra volume < 0.04 %")
+#: Share of time beyond the first mode: with adaptation, without; share of bytes beyond the data.
+AIMS = {"adapting": 0.01, "fixed": 0.02, "volume": 0.0002}
+
+
+def measure_exchange(session, options, say):
+    """All sizes, models, ratios and modes; see `bench_speculation.run_rank`."""
+    rows = []
+    ticker = Ticker(len(options.sizes) * len(options.models) * len(options.ratios)
+                    * options.rounds * len(options.modes), session.rank != 0)
+    for size in options.sizes:
+        loops = {mode: kernels.Exchange(comm, session.work, size)
+                 for mode, comm in session.comms.items()}
+        for model in options.models:
+            first = loops[options.modes[0]]
+            first.run(model, 0, ITERATIONS)
+            communication = session.comm.bcast(
+                statistics.median(first.run(model, 0, 2 * ITERATIONS) for _ in range(3)), root=0)
+            say(f"\n{report.size_text(size)}, model {model}: an iteration without computation "
+                f"takes {time_text(communication)}; paper: {PAPER[model]}")
+            say(_exchange_head(options.modes))
+            for ratio in options.ratios:
+                part = _exchanged(session, options, loops, model, ratio, communication, ticker)
+                rows += part
+                if part:
+                    say(_exchange_line(ratio, part))
+    say("\ntime of an iteration, what it is shorter than the first mode's, and RTRs that were used")
+    return rows, {"paper": {"exchange": {f"model {model}": text for model, text in PAPER.items()}}}
+
+
+def _exchanged(session, options, loops, model, ratio, communication, ticker):
+    """The rows of one ratio, one per mode; none on rank 1."""
+    units = session.work.units(communication / ratio / 2)
+    expected = communication + 2 * units * session.work.seconds
+    iterations = max(session.count(options.seconds, expected), ITERATIONS)
+    times = {mode: [] for mode in options.modes}
+    counted = {mode: {} for mode in options.modes}
+    for _ in range(options.rounds):
+        for mode in options.modes:
+            ticker.tick(f"model {model}, ratio {ratio:g}, {mode}")
+            with session.counted(mode, counted[mode]):
+                times[mode].append(loops[mode].run(model, units, iterations))
+    if session.rank:
+        return []
+    first = times[options.modes[0]]
+    return [{
+        "size": loops[mode].out.nbytes, "model": model, "ratio": ratio, "mode": mode,
+        "communication": communication, "computation": 2 * units * session.work.seconds,
+        "iteration": statistics.median(times[mode]), "iterations": iterations,
+        "improvement": 0.0 - beyond(times[mode], first), "samples": len(times[mode]),
+        "usage": speculation.usage(counted[mode]), "counted": counted[mode],
+    } for mode in options.modes]
+
+
+def beyond(times, first):
+    """By how much the times of a mode are longer than the first mode's, in the same rounds."""
+    return statistics.median(one / other for one, other in zip(times, first, strict=True)) - 1
+
+
+def _exchange_head(modes):
+    return f"  {'ratio':>6}" + "".join(f"{mode:>26}" for mode in modes)
+
+
+def _exchange_line(ratio, rows):
+    cells = [f"{time_text(row['iteration'])} {percent(row['improvement']):>8} "
+             f"{percent(row['usage'], 0):>6}" for row in rows]
+    return f"  {ratio:>6g}" + "".join(f"{cell:>26}" for cell in cells)
+
+
+class Pattern(NamedTuple):
+    """Messages for which an RTR is of no use.
+
+    Attributes
+    ----------
+    text : str
+    run : callable
+        ``run(comm, size, count)``: seconds of each of `count` turns.
+    messages : int
+        Messages of a turn, over both ranks.
+    small : int or None
+        Bytes of each message, if not the size of the point.
+    """
+
+    text: str
+    run: Callable
+    messages: int
+    small: int | None = None
+
+
+PATTERNS = {
+    "ping-pong": Pattern("Send and Recv in turns, half a round trip", kernels.pingpong, 2),
+    "crossing": Pattern("both send, then receive: each RTR comes too late", kernels.crossing, 2),
+    "mispredicted": Pattern("ping-pong of 8 B into receives of that size",
+                            lambda comm, size, count: kernels.pingpong(
+                                comm, 8, count, kernels.PREDICTED, size), 2, 8),
+}
+
+
+def measure_overhead(session, options, say):
+    """All sizes, patterns and modes; see `bench_speculation.run_rank`."""
+    rows = []
+    ticker = Ticker(len(options.sizes) * len(PATTERNS) * options.rounds * len(options.modes),
+                    session.rank != 0)
+    say(f"paper: {PAPER_OVERHEAD}")
+    for name, pattern in PATTERNS.items():
+        say(f"\n{name}: {pattern.text}\n  {'':>8} {'':<14} {'time':>9} {'beyond':>8} "
+            f"{'RTRs per message':>17} {'used':>6} {'extra volume':>13}")
+        for size in options.sizes:
+            if pattern.small and size <= pattern.small:
+                continue
+            part = _useless(session, options, name, size, ticker)
+            rows += part
+            for row in part:
+                say(_overhead_line(row))
+    if session.device != "shm":
+        say("\n" + "\n".join(verdicts(rows)))
+    return rows, {"paper": {"overhead": PAPER_OVERHEAD}}
+
+
+def _useless(session, options, name, size, ticker):
+    """The rows of one pattern and one size, one per mode; none on rank 1."""
+    pattern = PATTERNS[name]
+    sent = pattern.small or size
+    expected = kernels.transfer(session.comms[options.modes[0]], sent, 5)
+    count = max(session.count(options.seconds, 2 * expected), 8)
+    times = {mode: [] for mode in options.modes}
+    counted = {mode: {} for mode in options.modes}
+    for comm in session.comms.values():
+        pattern.run(comm, size, 2 * count)      # also: adaptation has seen enough
+    for _ in range(options.rounds):
+        for mode, comm in session.comms.items():
+            ticker.tick(f"{name}, {report.size_text(size)}, {mode}")
+            with session.counted(mode, counted[mode]):
+                found = pattern.run(comm, size, count)
+            times[mode].append(statistics.median(found))
+    if session.rank:
+        return []
+    messages = count * options.rounds * pattern.messages
+    return [{
+        "pattern": name, "size": size, "message": sent, "mode": mode,
+        "time": statistics.median(times[mode]) / (1 if name == "crossing" else 2),
+        "beyond": beyond(times[mode], times[options.modes[0]]),
+        "rtrs_per_message": counted[mode]["rtrs_sent"] / messages,
+        "volume": speculation.extra_bytes(counted[mode]) / (messages * sent),
+        "samples": count * options.rounds, "usage": speculation.usage(counted[mode]),
+        "counted": counted[mode],
+    } for mode in options.modes]
+
+
+def _overhead_line(row):
+    return (f"  {report.size_text(row['size']):>8} {row['mode']:<14} {time_text(row['time']):>9} "
+            f"{percent(row['beyond']):>8} {row['rtrs_per_message']:>17.2f} "
+            f"{percent(row['usage'], 0):>6} {percent(row['volume'], 4):>13}")
+
+
+def verdicts(rows):
+    """The aims beside what the crossing of large messages found, as lines."""
+    lines = []
+    for row in rows:
+        fixed = row["mode"].endswith("-fixed")
+        if row["pattern"] == "mispredicted" or not row["mode"].startswith("indexed") \
+                or row["message"] != 1 << 20:
+            continue
+        time = AIMS["fixed" if fixed else "adapting"]
+        met = row["beyond"] <= time and row["volume"] <= AIMS["volume"]
+        lines.append(
+            f"  {row['pattern']}, {row['mode']}: {percent(row['beyond'], 2)} longer (aim "
+            f"{percent(time, 0)}), {percent(row['volume'], 4)} more bytes (aim "
+            f"{percent(AIMS['volume'], 2)}): {'met' if met else 'NOT MET'}")
+    return ["aims for 1 MiB on a link whose wire is the bottleneck:", *lines] if lines else []
