@@ -7,6 +7,7 @@ What must hold: both ranks come to the same calls in the same order; only rank 0
 prints.  What one rank decides (how often, how much work) it tells the other before it is done.
 """
 
+import statistics
 import sys
 import time
 from contextlib import contextmanager
@@ -141,8 +142,15 @@ class Session:
             self.world.leave(comm)
 
     def transfers(self, size):
-        """Seconds of a blocking transfer of `size` bytes, by mode; the same on both ranks."""
-        return {mode: kernels.transfer(comm, size, 5) for mode, comm in self.comms.items()}
+        """Seconds of a blocking transfer of `size` bytes, by mode; the same on both ranks.
+
+        Half a round trip: the median of three turns, of which each has warmed up.
+        """
+        found = {mode: [] for mode in self.comms}
+        for _ in range(3):
+            for mode, comm in self.comms.items():
+                found[mode].append(kernels.transfer(comm, size, 3))
+        return {mode: statistics.median(times) for mode, times in found.items()}
 
     def count(self, seconds, expected):
         """How many messages of `expected` seconds fit into a turn; the same on both ranks."""
@@ -229,7 +237,7 @@ def run_rank(options, about, measure):
         f"unit of work {session.work.seconds * 1e6:.2f} µs")
     if rank == 0:
         say(report.facts_line(facts))
-        if facts["load_1min"] > facts["cores_allowed"] / 2:
+        if facts["load_1min"] > facts["cores"] / 2:
             say(f"the machine is busy (load {facts['load_1min']}): figures will be rough")
     rows, more = measure(session, options, say)
     session.close()
