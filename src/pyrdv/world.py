@@ -22,6 +22,8 @@ from pyrdv.collectives.intracomm import Intracomm
 from pyrdv.engine.engine import Engine
 from pyrdv.errors import ConfigError, LaunchError
 from pyrdv.launch import bootstrap, env, places
+from pyrdv.memory import limits
+from pyrdv.memory.registration import Registrations
 from pyrdv.progress.polling import wait_until
 
 #: Time a waiter polls before it yields, when every rank has a processor of its own.
@@ -254,7 +256,11 @@ class World:
                 self.launch.rank, self.launch.size, ways.fabrics, eager_max=self.config.eager_max,
                 unexpected_max=self.config.unexpected_max, spin_ns=self._spin(ways),
                 yield_ns=YIELD_NETWORK_NS if ways.routes else YIELD_NS, routes=ways.routes,
-                speculation=self._speculation(ways), adapt=self.config.speculation_threshold)
+                speculation=self._speculation(ways), adapt=self.config.speculation_threshold,
+                registrations=Registrations(
+                    self.config.registration_cache,
+                    self.config.registration_bytes or limits.default_bytes(),
+                    self.config.registration_entries))
             if self.client.fileno() >= 0:
                 self.engine.watch(self.client.fileno(), self._notice)
             if self.config.connect == "start":
@@ -271,8 +277,9 @@ class World:
         self.comm_self = Intracomm.alone(self.engine)
         self._notice()
         self.pid = os.getpid()
-        os.register_at_fork(after_in_child=self.engine.forked)
+        os.register_at_fork(before=self.engine.fork, after_in_child=self.engine.forked)
         self.finalized = False
+        self._memory = None
 
     def _join(self):
         """The connection to who started this rank."""
@@ -290,6 +297,18 @@ class World:
     def fabrics(self):
         """How each rank is reached: a dict of rank to ``self``, ``shm`` or ``verbs DEVICE``."""
         return dict(enumerate(self._names))
+
+    def memory(self):
+        """The pool for arrays in registered memory; made on first use."""
+        if self._memory is None:
+            # Most programs need none.
+            from pyrdv.memory.allocator import Pool, RegisteredMemory
+
+            pool = Pool(self.config.pool_bytes or limits.share())
+            if not self.finalized and os.getpid() == self.pid:
+                pool.attach(self.engine.registrations, self.engine)
+            self._memory = RegisteredMemory(pool)
+        return self._memory
 
     def _spin(self, ways):
         """How long a waiter polls, ns: not at all if ranks must share processors."""
@@ -351,6 +370,8 @@ class World:
         if status == 0:
             self.engine.disconnect()
         self.engine.close()
+        if self._memory is not None:
+            self._memory.pool.attach(None)
         self.client.leave(status)
         self.client.close()
 
