@@ -34,6 +34,8 @@ SPIN_NETWORK_NS = 50_000
 YIELD_NS = 50_000
 #: The same with a network, whose answers take longer, and whose sleep and wake-up cost more.
 YIELD_NETWORK_NS = 1_000_000
+#: Memory that the pool of registered arrays takes at a time, bytes, where the limits allow it.
+ARENA = 32 << 20
 #: Knobs of kind ``choice`` that must be the same on all ranks.
 SHARED_CHOICES = ("fabric", "connect", "speculation")
 
@@ -304,7 +306,9 @@ class World:
             # Most programs need none.
             from pyrdv.memory.allocator import Pool, RegisteredMemory
 
-            pool = Pool(self.config.pool_bytes or limits.share())
+            # An arena that cannot be registered is none.
+            pool = Pool(self.config.pool_bytes or limits.share(),
+                        min(ARENA, limits.default_bytes() // 4))
             if not self.finalized and os.getpid() == self.pid:
                 pool.attach(self.engine.registrations, self.engine)
             self._memory = RegisteredMemory(pool)

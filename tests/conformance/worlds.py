@@ -236,7 +236,7 @@ class ChaosWorld(SimWorld):
                                chunk=self.rng.choice((1000, 65536, 1 << 20)), lazy=True,
                                single_copy=self.rng.random() < 0.7,
                                overtaking=self.rng.random() < 0.7,
-                               lockable=1 << 40 if self.pins else None)
+                               pins=self.pins)
         return [self.network.fabric(rank) for rank in range(size)]
 
     def step(self):

@@ -22,17 +22,20 @@ class Pair:
     kind : {'sim', 'shm'}
     mode, bytes_max, entries_max
         Of `Registrations`.
-    lockable, open_sinks
+    lockable : int
+        Bytes that rank 0 may register; 0: any number.
+    open_sinks : bool
         Of `Network`.
     speculation : str
         Of `Engine`.
     """
 
     def __init__(self, kind, mode="auto", bytes_max=1 << 30, entries_max=1024, *,
-                 lockable=1 << 40, open_sinks=False, speculation="off"):
+                 lockable=0, open_sinks=False, speculation="off"):
         self.network = None
         if kind == "sim":
-            self.network = Network(2, auto=True, lockable=lockable, open_sinks=open_sinks)
+            self.network = Network(2, auto=True, pins=True, open_sinks=open_sinks)
+            self.network.limit(0, lockable)
             fabrics = [self.network.fabric(rank) for rank in range(2)]
         else:
             fabrics = [ShmFabric(rank, 2, b"memory", "auto") for rank in range(2)]

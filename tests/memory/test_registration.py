@@ -338,7 +338,7 @@ def test_scarce_memory_is_taken_from_the_cache(sim):
     arrays = [filled(N, number) for number in range(20)]
     for data in arrays:
         world.send(data, np.empty(N, np.uint8))
-    assert world.network.region_bytes(0) <= 5 * N
+    assert world.network.locked(0) <= 5 * N
     assert world.count()["evictions"] == 15
     world.send(bytearray(4 * N + 1), np.empty(5 * N, np.uint8))
     assert world.count()["entries"] == 0

@@ -75,8 +75,8 @@ cdef enum capability:
     CAP_SINGLE_COPY = 1     # READ/WRITE move data without the peer's CPU
     CAP_LOCAL = 2           # the peer runs on this host
     CAP_POLLED = 4          # READ/WRITE advance only while an end polls
-    CAP_PINS = 8            # registering is slow, and keeps the pages in place: worth keeping
-    CAP_OPEN_SINK = 16      # the peer of a READ may write into its sink as long as that is
+    CAP_PINS = 16           # registering is slow, and keeps the pages in place: worth keeping
+    CAP_OPEN_SINK = 32      # the peer of a READ may write into its sink as long as that is
                             # registered (iWARP)
 
 cdef struct work_request:

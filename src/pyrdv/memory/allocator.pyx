@@ -4,6 +4,7 @@
 Small arrays are sent by copy, so they stay in ordinary memory; so does what the pool has no room
 for.  Whose a piece of memory is shows in its address (A1).
 """
+cimport cython
 from cpython.pycapsule cimport PyCapsule_GetContext, PyCapsule_New, PyCapsule_SetContext
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stddef cimport size_t
@@ -71,6 +72,7 @@ cdef void capsule_ended(object capsule) noexcept:
     Py_DECREF(<object> PyCapsule_GetContext(capsule))
 
 
+@cython.no_gc_clear     # its end needs what it keeps
 cdef class Pool:
     """Memory for arrays: registered, in huge pages where there are some, used again and again.
 

@@ -13,7 +13,7 @@ from pyrdv.memory.mappings cimport cache_t, range_end, range_new, range_prepare
 
 cdef extern from "fork.h" nogil:
     int fork_watch()
-    unsigned int fork_now()
+    const unsigned int *fork_counter()
 
 cdef extern from "lock.h" nogil:
     void engine_lock(uint32_t *lock)
@@ -200,7 +200,7 @@ cdef int pool_open(pool_t *p, uint64_t length, uint64_t arena_least) noexcept no
     cdef void *made
     cdef uint64_t table
     memset(p, 0, sizeof(pool_t))
-    p.forks = fork_now()
+    p.forks = fork_counter()[0]
     p.huge = 1
     p.arena_least = round_up(arena_least, HUGE)
     p.length = round_up(length, HUGE)
@@ -230,7 +230,7 @@ cdef void pool_close(pool_t *p) noexcept nogil:
 cdef bint pool_attach(pool_t *p, cache_t *cache) noexcept nogil:
     cdef bint well = True
     cdef int i
-    if p.forks != fork_now():
+    if p.forks != fork_counter()[0]:
         return False
     engine_lock(&p.lock)
     for i in range(p.arena_count):
@@ -251,7 +251,7 @@ cdef void *pool_new(pool_t *p, size_t nbytes) noexcept nogil:
     cdef uint64_t wanted = round_up(nbytes if nbytes else 1, POOL_PAGE)
     cdef uint32_t count, first, rest
     cdef uint32_t found = 0
-    if p.forks != fork_now():
+    if p.forks != fork_counter()[0]:
         return NULL
     engine_lock(&p.lock)
     # More than there are addresses would not fit into `count`.
@@ -278,7 +278,7 @@ cdef void *pool_new(pool_t *p, size_t nbytes) noexcept nogil:
 cdef void pool_free(pool_t *p, void *address) noexcept nogil:
     cdef uint32_t first = page_of(p, address)
     cdef uint32_t count
-    if p.forks != fork_now():
+    if p.forks != fork_counter()[0]:
         return
     engine_lock(&p.lock)
     count = p.pages[first].length & COUNT
@@ -298,7 +298,7 @@ cdef bint pool_shrink(pool_t *p, void *address, size_t nbytes) noexcept nogil:
     cdef uint64_t wanted = round_up(nbytes if nbytes else 1, POOL_PAGE) // POOL_PAGE
     if wanted > before:
         return False
-    if wanted < before and p.forks == fork_now():
+    if wanted < before and p.forks == fork_counter()[0]:
         engine_lock(&p.lock)
         mark(p, first, <uint32_t> wanted, USED)
         p.pages[first + wanted].length = 0

@@ -18,7 +18,7 @@ from weakref import ref
 
 cdef extern from "fork.h" nogil:
     int fork_watch()
-    unsigned int fork_now()
+    const unsigned int *fork_counter()
 
 cdef extern from "lock.h" nogil:
     void engine_lock(uint32_t *lock)
@@ -144,7 +144,7 @@ cdef class Registrations:
         if mode not in ("auto", "trust", "off"):
             raise ValueError(f"registrations={mode!r} is neither 'auto', 'trust' nor 'off'")
         self.everywhere = everywhere
-        self.forks = fork_now()
+        self.forks = fork_counter()[0]
         self.c = <cache_t *> calloc(1, sizeof(cache_t))
         if self.c == NULL:
             raise MemoryError
@@ -200,7 +200,7 @@ cdef class Registrations:
     cdef void owner_ended(self, owner_t *owner) noexcept:
         cdef void *reference = owner.reference
         cdef void *watch = owner.watch
-        if self.forks != fork_now():
+        if self.forks != fork_counter()[0]:
             return              # C7
         engine_lock(self.c.lock)
         owner_retire(self.c, owner)
@@ -210,7 +210,7 @@ cdef class Registrations:
     cdef int end(self) except -1:
         cdef cache_t *c = self.c
         cdef uint32_t i
-        if c.ended or self.forks != fork_now():
+        if c.ended or self.forks != fork_counter()[0]:
             c.ended = 1
             return 0
         c.least = <uint64_t> -1

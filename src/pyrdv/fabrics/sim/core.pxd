@@ -111,7 +111,8 @@ cdef struct sim_rank:
     uint32_t region_count
     uint32_t region_free    # first free slot + 1
     uint32_t region_used
-    uint64_t region_bytes
+    uint64_t locked         # bytes registered
+    uint64_t lock_limit     # and how many may be; 0: any number
 
 cdef struct sim_note:
     int code
@@ -124,7 +125,6 @@ cdef struct sim_net:
     uint32_t transfers
     uint64_t stride
     uint64_t chunk
-    uint64_t lockable       # bytes that a rank may have registered; 0: any number
     uint8_t instant         # poll delivers everything first
     uint8_t lazy
     uint8_t single_copy

@@ -85,8 +85,8 @@ cdef class Network:
         Claim that the peers run on this host.
     overtaking : bool
         Packets pass one whose fence is still closed, as F1 permits.
-    lockable : int, optional
-        Bytes that a rank may have registered at once; claim that registering is slow.
+    pins : bool
+        Claim that registering is slow and worth keeping.
     open_sinks : bool
         Claim that a peer may write into the sink of a READ.
 
@@ -99,8 +99,8 @@ cdef class Network:
                   double gap=1e-7, double per_byte=1e-10, seed=None, slots=32, transfers=16,
                   packet_max=4096 + HEADER_MAX, eager_max=None, transfer_max=1 << 40,
                   chunk=65536, bint auto=False, bint lazy=False, bint single_copy=True,
-                  bint local=False, bint overtaking=False,
-                  lockable=None, bint open_sinks=False):
+                  bint local=False, bint overtaking=False, bint pins=False,
+                  bint open_sinks=False):
         cdef uint32_t capabilities = 0
         cdef uint32_t rank
         if size < 1 or slots < 1 or transfers < 1 or chunk < 1:
@@ -127,8 +127,7 @@ cdef class Network:
             capabilities |= CAP_SINGLE_COPY
         if local:
             capabilities |= CAP_LOCAL
-        if lockable is not None:
-            self.net.lockable = lockable
+        if pins:
             capabilities |= CAP_PINS
         if open_sinks:
             capabilities |= CAP_OPEN_SINK
@@ -286,6 +285,11 @@ cdef class Network:
         self.check(dst)
         sim_between(&self.net, src, dst).held = held
 
+    def limit(self, rank, nbytes):
+        """Have `rank` register no more than `nbytes` at a time; 0 takes the limit away."""
+        self.check(rank)
+        self.net.ranks[<uint32_t>rank].lock_limit = nbytes
+
     def delay(self, src, dst, double seconds):
         """Extra latency for whatever `src` posts to `dst` from now on."""
         self.check(src)
@@ -340,10 +344,10 @@ cdef class Network:
         self.check(rank)
         return self.net.ranks[<uint32_t>rank].region_used
 
-    def region_bytes(self, rank):
+    def locked(self, rank):
         """Bytes that `rank` has registered now."""
         self.check(rank)
-        return self.net.ranks[<uint32_t>rank].region_bytes
+        return self.net.ranks[<uint32_t>rank].locked
 
     def fingerprint(self, mask=None):
         """A digest of the whole state but the times.

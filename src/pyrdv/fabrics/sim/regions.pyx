@@ -33,7 +33,7 @@ cdef int sim_register(fabric_t *self, void *address, uint64_t length, int access
     cdef uint32_t slot, count
     if address == NULL or length == 0 or access <= 0 or access > 15:
         return FABRIC_INVALID
-    if rank.net.lockable and rank.region_bytes + length > rank.net.lockable:
+    if rank.lock_limit and rank.locked + length > rank.lock_limit:
         self.error = ENOMEM
         return FABRIC_FAILED
     if not rank.region_free:
@@ -57,7 +57,7 @@ cdef int sim_register(fabric_t *self, void *address, uint64_t length, int access
     rank.regions[slot].address = <char *>address
     rank.regions[slot].length = length
     rank.region_used += 1
-    rank.region_bytes += length
+    rank.locked += length
     out.key = (<uint64_t>rank.regions[slot].generation << 32) | (slot + 1)
     out.address = address
     out.length = length
@@ -76,5 +76,5 @@ cdef void sim_deregister(fabric_t *self, region *which) noexcept nogil:
     entry.next_free = rank.region_free
     rank.region_free = <uint32_t>which.key
     rank.region_used -= 1
-    rank.region_bytes -= entry.length
+    rank.locked -= entry.length
     which.key = 0
