@@ -4,14 +4,16 @@
 """
 
 __version__ = "0.1.0"
-__all__ = ["MPI"]
+__all__ = ["MPI", "empty", "register", "registered_memory", "release", "zeros"]
 
 
 def __getattr__(name):
     # NumPy and the extension modules are loaded with MPI, not before: the
     # launcher and the command line do without them.
-    if name == "MPI":
+    if name in __all__:
         import importlib
 
-        return importlib.import_module("pyrdv.MPI")
+        if name == "MPI":
+            return importlib.import_module("pyrdv.MPI")
+        return getattr(importlib.import_module("pyrdv.arrays"), name)
     raise AttributeError(f"module 'pyrdv' has no attribute {name!r}")

@@ -196,6 +196,22 @@ KNOBS = (
          "the device promises that data arrives in order, on everywhere (checked by a CRC where "
          "nothing is promised), off never: they go by send and receive.",
          choices=("auto", "on", "off")),
+    Knob("registration_cache", "choice", "auto",
+         "What stays registered with an RDMA device for the next large message from or into the "
+         "same array: auto what other ranks may read but not write, trust also what they may write "
+         "into, off nothing.",
+         choices=("auto", "trust", "off")),
+    Knob("registration_bytes", "size", 0,
+         "Most memory of arrays that stays registered; 0 is automatic (a quarter of the "
+         "machine's, and half of `ulimit -l` where that holds).",
+         low=0, high=1 << 46),
+    Knob("registration_entries", "int", 1024,
+         "Most arrays, or parts of them, that stay registered.",
+         low=1, high=1 << 20),
+    Knob("pool_bytes", "size", 0,
+         "Most memory that the pool of registered arrays takes; 0 is automatic (a quarter of the "
+         "machine's).",
+         low=0, high=1 << 42),
     Knob("connect", "choice", "demand",
          "When ranks connect to each other: demand at the first message, start all at once when "
          "the job starts.  The same on all ranks.",

@@ -22,6 +22,8 @@ from pyrdv.collectives.intracomm import Intracomm
 from pyrdv.engine.engine import Engine
 from pyrdv.errors import ConfigError, LaunchError
 from pyrdv.launch import bootstrap, env, places
+from pyrdv.memory import limits
+from pyrdv.memory.registration import Registrations
 from pyrdv.progress.polling import wait_until
 
 #: Time a waiter polls before it yields, when every rank has a processor of its own.
@@ -32,6 +34,8 @@ SPIN_NETWORK_NS = 50_000
 YIELD_NS = 50_000
 #: The same with a network, whose answers take longer, and whose sleep and wake-up cost more.
 YIELD_NETWORK_NS = 1_000_000
+#: Memory that the pool of registered arrays takes at a time, bytes, where the limits allow it.
+ARENA = 32 << 20
 #: Knobs of kind ``choice`` that must be the same on all ranks.
 SHARED_CHOICES = ("fabric", "connect", "speculation")
 
@@ -260,6 +264,7 @@ class World:
         self._notice()
         self.pid = os.getpid()
         self.finalized = False
+        self._memory = None
 
     def _engine(self, ways):
         """A new engine over `ways`, which takes note of what happens to other ranks."""
@@ -272,7 +277,10 @@ class World:
             yield_ns=YIELD_NETWORK_NS if ways.routes else YIELD_NS, routes=ways.routes,
             speculation=_speculation(config), adapt=config.speculation_threshold,
             initial_turn=config.initial_turn, protocol=config.protocol,
-            arrival=config.pipeline_arrival, lane_bytes=config.pipeline_buffer & ~4095)
+            arrival=config.pipeline_arrival, lane_bytes=config.pipeline_buffer & ~4095,
+            registrations=Registrations(
+                config.registration_cache, config.registration_bytes or limits.default_bytes(),
+                config.registration_entries))
         self.engines.append(engine)
         if self.client.fileno() >= 0:
             engine.watch(self.client.fileno(), self._notice)
@@ -281,7 +289,7 @@ class World:
         engine.abort = self.abort
         engine.neighbours = [rank for rank, name in enumerate(ways.names)
                              if name in ("self", "shm")]
-        os.register_at_fork(after_in_child=engine.forked)
+        os.register_at_fork(before=engine.fork, after_in_child=engine.forked)
         return engine
 
     def beside(self, **settings):
@@ -341,6 +349,20 @@ class World:
         """How each rank is reached: a dict of rank to ``self``, ``shm`` or ``verbs DEVICE``."""
         return dict(enumerate(self._names))
 
+    def memory(self):
+        """The pool for arrays in registered memory; made on first use."""
+        if self._memory is None:
+            # Most programs need none.
+            from pyrdv.memory.allocator import Pool, RegisteredMemory
+
+            # An arena that cannot be registered is none.
+            pool = Pool(self.config.pool_bytes or limits.share(),
+                        min(ARENA, limits.default_bytes() // 4))
+            if not self.finalized and os.getpid() == self.pid:
+                pool.attach(self.engine.registrations, self.engine)
+            self._memory = RegisteredMemory(pool)
+        return self._memory
+
     def _notice(self):
         """What the launcher tells about other ranks."""
         for rank, kind, text in self.client.notices():
@@ -389,6 +411,8 @@ class World:
             self.engine.disconnect()
         for engine in self.engines:
             engine.close()
+        if self._memory is not None:
+            self._memory.pool.attach(None)
         self.client.leave(status)
         self.client.close()
 

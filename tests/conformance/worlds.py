@@ -15,6 +15,7 @@ from pyrdv.engine.engine import Engine
 from pyrdv.fabrics.probe import Probe
 from pyrdv.fabrics.shm.fabric import ShmFabric
 from pyrdv.fabrics.sim.network import Network
+from pyrdv.memory.registration import Registrations
 
 from . import names as MPI
 
@@ -69,7 +70,7 @@ class World:
         engine.setdefault("speculation", self.speculation)
         engine.setdefault("protocol", self.protocol)
         engine = self.tuning() | engine
-        self.engines = [Engine(rank, size, [fabric], **engine)
+        self.engines = [Engine(rank, size, [fabric], registrations=self.registrations(), **engine)
                         for rank, fabric in enumerate(self.fabrics)]
         self.comms = [Comm.world(engine) for engine in self.engines]
 
@@ -119,6 +120,10 @@ class World:
     def build(self, size, seed, slots):
         """Make one fabric per rank."""
         raise NotImplementedError
+
+    def registrations(self):
+        """The cache of registrations of one engine; None for what an engine has by itself."""
+        return None
 
     def turn(self):
         """Let the network move; returns how much happened."""
@@ -235,12 +240,15 @@ class ChaosWorld(SimWorld):
     """The simulated network: any order of events, late connections, torn transfers."""
 
     kind = "chaos"
+    # Whether registering is claimed to be slow.
+    pins = False
 
     def build(self, size, seed, slots):
         self.network = Network(size, seed=seed, slots=slots or 8, transfers=4,
                                chunk=self.rng.choice((1000, 65536, 1 << 20)), lazy=True,
                                single_copy=self.rng.random() < 0.7,
-                               overtaking=self.rng.random() < 0.7)
+                               overtaking=self.rng.random() < 0.7,
+                               pins=self.pins)
         return [self.network.fabric(rank) for rank in range(size)]
 
     def step(self):
@@ -380,6 +388,30 @@ class PipelineShmWorld(ShmWorld):
         return {"arrival": self.rng.choice(("notice", "flags"))}
 
 
+class CachedChaosWorld(ChaosWorld):
+    """Any order of events, with few registrations that outlive their messages."""
+
+    kind = "chaos-cached"
+    pins = True
+
+    def registrations(self):
+        return Registrations(self.rng.choice(("auto", "trust")), 1 << 21, self.rng.choice((2, 16)))
+
+    def shut(self):
+        super().shut()
+        assert [rank for rank in range(self.size)
+                if rank not in self.dead and self.network.regions(rank)] == []
+
+
+class CachedStagedWorld(StagedWorld):
+    """Shared memory that checks keys, some of which outlive their messages."""
+
+    kind = "shm-cached"
+
+    def registrations(self):
+        return Registrations("trust", entries_max=16, everywhere=True)
+
+
 KINDS = {world.kind: world for world in (
     SimWorld, ChaosWorld, ShmWorld, StagedWorld, UnspeculativeChaosWorld, UnspeculativeShmWorld,
-    PipelineChaosWorld, PipelineShmWorld)}
+    PipelineChaosWorld, PipelineShmWorld, CachedChaosWorld, CachedStagedWorld)}

@@ -21,6 +21,7 @@ LAYERS = (
     "pyrdv.errors",
     "pyrdv.__main__",
     "pyrdv.MPI",
+    "pyrdv.arrays",
     "pyrdv",
 )
 
@@ -45,7 +46,8 @@ ALLOWED = {
     # Tools may also be ordinary users of the public names.
     "pyrdv.tools": FREE | {"pyrdv.world", "pyrdv.api", "pyrdv", "pyrdv.MPI"},
     # The face of the package only hands on what is made below.
-    "pyrdv": FREE | {"pyrdv.MPI", "pyrdv.world", "pyrdv.api", "pyrdv.memory"},
+    "pyrdv": FREE | {"pyrdv.MPI", "pyrdv.arrays", "pyrdv.world", "pyrdv.api", "pyrdv.memory"},
+    "pyrdv.arrays": FREE | {"pyrdv.world", "pyrdv.api", "pyrdv.memory"},
     "pyrdv.MPI": FREE | {"pyrdv.world", "pyrdv.collectives", "pyrdv.api"},
     "pyrdv.__main__": {"pyrdv.tools"},
 }

@@ -17,6 +17,8 @@ PRINTED = {
     "objects": (2, ["3 45", "tag 2 from rank 0: done"]),
     "awaiting": (2, ["nobody sent tag 9: the receive was withdrawn", "rank 1 is done",
                      "received 499500"]),
+    "registered": (2, ["rank 0 has 200000 numbers", "rank 0 received 1", "rank 0 received 1",
+                       "rank 1 has 200000 numbers", "rank 1 received 0", "rank 1 received 2"]),
     "losing_a_peer": (3, ["rank 1: it has finished", "rank 2 says hello"]),
 }
 # Programs with tests of their own.

@@ -4,6 +4,7 @@ cimport cython
 
 from pyrdv.api.buffers cimport acquire, span
 from pyrdv.api.object_request cimport receive_head, receive_object
+from pyrdv.api.owners cimport owner_of
 from pyrdv.api.request cimport Request, withdraw
 from pyrdv.api.status cimport Status
 from pyrdv.engine.calls cimport engine_recv_matched
@@ -81,7 +82,8 @@ cdef class Message:
     def __dealloc__(self):
         # The sender may be waiting: take the message and throw it away.
         cdef op_t *op = NULL
-        if self.m != NULL and engine_recv_matched(self.comm.engine.c, self.m, NULL, 0, &op) == 0:
+        if self.m != NULL and engine_recv_matched(
+                self.comm.engine.c, self.m, NULL, 0, NULL, &op) == 0:
             adopt(self.comm.engine, op, None)
 
     cdef bint take_nothing(self):
@@ -113,7 +115,8 @@ cdef class Message:
             request.source = PROC_NULL
             return request
         self.take(&m)
-        error = engine_recv_matched(self.comm.engine.c, m, at.address, at.nbytes, &op)
+        error = engine_recv_matched(self.comm.engine.c, m, at.address, at.nbytes,
+                                    owner_of(self.comm.engine, keeper, &at), &op)
         if error:
             (self.origin or self).m = m
             raise self.comm.failure(-error, self.source, self.tag, self.nbytes, at.nbytes)

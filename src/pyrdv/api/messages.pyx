@@ -6,6 +6,7 @@ from pyrdv.api cimport objects as c_objects
 from pyrdv.api.buffers cimport acquire, span
 from pyrdv.api.core cimport ANY_SOURCE_, ANY_TAG_NUMBER, CONTEXT_PARTS, PROC_NULL_
 from pyrdv.api.object_request cimport ObjectRecv, ObjectSend, receive_object
+from pyrdv.api.owners cimport owner_of
 from pyrdv.api.request cimport Request
 from pyrdv.api.status cimport Status
 from pyrdv.engine.calls cimport engine_recv, engine_send
@@ -47,7 +48,7 @@ cdef class ObjectMessages(PersistentMessages):
         keeper = acquire(buf, False, &at)
         cdef int result = engine_send(self.engine.c, self.members.to_world(<int> dest),
                                       self.context + context, <int32_t> tag, at.address,
-                                      at.nbytes, sync, &op)
+                                      at.nbytes, sync, owner_of(self.engine, keeper, &at), &op)
         if result < 0:
             raise self.failure(-result, <int> dest, <int> tag, at.nbytes, at.nbytes)
         request.start(self, op, keeper, False)
@@ -134,7 +135,7 @@ cdef class ObjectMessages(PersistentMessages):
             return receive_object(self, NULL)
         error = engine_recv(self.engine.c, OP_MATCH,
                             ANY_PEER if source < 0 else self.members.to_world(<int> source),
-                            self.context, <int32_t> tag, NULL, 0, &op)
+                            self.context, <int32_t> tag, NULL, 0, NULL, &op)
         if error:
             raise self.failure(-error, <int> source, <int> tag, 0, 0)
         return receive_object(self, op)

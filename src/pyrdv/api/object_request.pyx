@@ -85,7 +85,7 @@ cdef class ObjectRecv(Request):
             return
         engine_cancel(self.comm.engine.c, self.op)
         if self.op.state == OP_COMPLETE and self.op.error == 0 and engine_recv_matched(
-                self.comm.engine.c, self.op.message, NULL, 0, &op) == 0:
+                self.comm.engine.c, self.op.message, NULL, 0, NULL, &op) == 0:
             adopt(self.comm.engine, op, None)
 
     cdef int register(self) except -1:
@@ -109,7 +109,8 @@ cdef class ObjectRecv(Request):
         """Receive the head of matched message `m`."""
         cdef op_t *op = NULL
         head = PyBytes_FromStringAndSize(NULL, m.length)
-        if engine_recv_matched(self.comm.engine.c, m, PyBytes_AS_STRING(head), m.length, &op):
+        if engine_recv_matched(self.comm.engine.c, m, PyBytes_AS_STRING(head), m.length, NULL,
+                               &op):
             raise self.comm.failure(4, self.comm.from_world(m.peer), m.tag, m.length, m.length)
         self.head = head
         self.stage = STAGE_HEAD
@@ -145,7 +146,7 @@ cdef class ObjectRecv(Request):
         room = objects.allocate(size, kind, &address)
         if engine_recv(self.comm.engine.c, OP_RECV, self.comm.members.to_world(self.source),
                        self.comm.context + CONTEXT_PARTS, <int32_t> (cookie & 0x7FFFFFFF),
-                       address, size, &op):
+                       address, size, NULL, &op):
             raise self.comm.failure(4, self.source, self.tag, size, size)
         part.start(self.comm, op, room, True)
         self.buffers.append(room)

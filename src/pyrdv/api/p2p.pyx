@@ -6,6 +6,7 @@ from libc.stdint cimport int32_t
 from pyrdv.api.buffers cimport acquire, span
 from pyrdv.api.core cimport ANY_SOURCE_, ANY_TAG_NUMBER, PROC_NULL_, CommBase
 from pyrdv.api.message cimport Message
+from pyrdv.api.owners cimport owner_of
 from pyrdv.api.request cimport Request, withdraw
 from pyrdv.api.status cimport Status
 from pyrdv.engine.calls cimport (
@@ -47,7 +48,8 @@ cdef class BufferMessages(CommBase):
             request.start(self, NULL, None, False)
             return request
         result = engine_send(self.engine.c, self.members.to_world(<int> dest), self.context,
-                             <int32_t> tag, at.address, at.nbytes, sync, &op)
+                             <int32_t> tag, at.address, at.nbytes, sync,
+                             owner_of(self.engine, keeper, &at), &op)
         if result < 0:
             raise self.failure(-result, <int> dest, <int> tag, at.nbytes, at.nbytes)
         request.start(self, op, keeper, False)
@@ -101,7 +103,8 @@ cdef class BufferMessages(CommBase):
         if dest == PROC_NULL_:
             return
         result = engine_send(self.engine.c, self.members.to_world(<int> dest), self.context,
-                             <int32_t> tag, at.address, at.nbytes, False, &op)
+                             <int32_t> tag, at.address, at.nbytes, False,
+                             owner_of(self.engine, keeper, &at), &op)
         if result == 0:
             return
         if result < 0:
@@ -143,7 +146,8 @@ cdef class BufferMessages(CommBase):
             return NULL
         error = engine_recv(self.engine.c, OP_RECV,
                             ANY_PEER if source < 0 else self.members.to_world(<int> source),
-                            self.context, <int32_t> tag, at.address, at.nbytes, &op)
+                            self.context, <int32_t> tag, at.address, at.nbytes,
+                            owner_of(self.engine, held, at), &op)
         if error:
             raise self.failure(-error, <int> source, <int> tag, 0, at.nbytes)
         Py_INCREF(held)

@@ -7,6 +7,7 @@ They run in a call, without the GIL, and never block.
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
 from pyrdv.engine.state cimport engine_t, message_t, op_t
+from pyrdv.memory.mappings cimport owner_t
 
 
 cdef extern from "lock.h" nogil:
@@ -21,16 +22,17 @@ cdef struct envelope_t:
     uint64_t length
 
 # Send.  0: complete, no operation was needed; 1: `out` is under way; negative:
-# minus an op_error.  `data` stays with the library until completion.
+# minus an op_error.  `data` stays with the library until completion.  `owner`, here and below:
+# whose memory it is, or NULL; it lets the registration outlive the message.
 cdef int engine_send(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, void *data,
-                     uint64_t length, bint sync, op_t **out) noexcept nogil
+                     uint64_t length, bint sync, owner_t *owner, op_t **out) noexcept nogil
 # Receive (kind OP_RECV) or posted matched probe (OP_MATCH).  0: `out` is the
 # operation, perhaps complete already; else minus an op_error.
 cdef int engine_recv(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
-                     void *room, uint64_t length, op_t **out) noexcept nogil
+                     void *room, uint64_t length, owner_t *owner, op_t **out) noexcept nogil
 # Receive matched message `m`, which is used up.
 cdef int engine_recv_matched(engine_t *e, message_t *m, void *room, uint64_t length,
-                             op_t **out) noexcept nogil
+                             owner_t *owner, op_t **out) noexcept nogil
 # One turn unless the message is here already, then look for it.  `taken` != NULL: take it
 # out of the queue.  Returns whether one was found.
 cdef bint engine_probe(engine_t *e, uint32_t peer, uint32_t context, int32_t tag,

@@ -6,7 +6,7 @@ from posix.unistd cimport read, write
 from pyrdv.engine.matching cimport (
     posted_add, posted_remove, posted_reserve, unexpected_find, unexpected_remove)
 from pyrdv.engine.op cimport (
-    message_hold, message_release, op_complete, op_new, op_release)
+    message_hold, message_release, op_complete, op_new, op_own, op_release)
 from pyrdv.engine.peer cimport peer_connect, queue_append, queue_remove
 from pyrdv.engine.protocols.eager cimport eager_deliver, eager_post
 from pyrdv.engine.protocols.loopback cimport loop_deliver, loop_send
@@ -21,6 +21,7 @@ from pyrdv.engine.state cimport (
     peer_t)
 from pyrdv.engine.step cimport announce, keep_moving, maintain, step, turn
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_OK
+from pyrdv.memory.mappings cimport owner_t
 
 
 cdef enum:
@@ -34,7 +35,7 @@ cdef void wake_sleepers(engine_t *e, uint32_t epoch) noexcept nogil:
 
 
 cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, void *data,
-                     uint64_t length, bint sync, op_t **out) noexcept nogil:
+                     uint64_t length, bint sync, owner_t *owner, op_t **out) noexcept nogil:
     cdef peer_t *p = &e.peers[peer]
     cdef op_t *op
     cdef int status
@@ -57,6 +58,7 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
     if op == NULL:
         return -OP_NO_MEMORY
     op.state = OP_QUEUED
+    op_own(op, owner)
     if sync:
         op.flags |= OP_SYNC
     if length > eager_limit(e, p) and prepare(e, p, op) != FABRIC_OK:
@@ -70,13 +72,13 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
 
 
 cdef int engine_send(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, void *data,
-                     uint64_t length, bint sync, op_t **out) noexcept nogil:
+                     uint64_t length, bint sync, owner_t *owner, op_t **out) noexcept nogil:
     cdef int result
     cdef uint32_t epoch
     engine_lock(&e.lock)
     epoch = e.epoch
     e.in_call = 1
-    result = send_locked(e, peer, context, tag, data, length, sync, out)
+    result = send_locked(e, peer, context, tag, data, length, sync, owner, out)
     if result == 1 and out[0].state == OP_WRITING:
         # The receiver was first and may compute: where a processor must copy, it is this one.
         keep_moving(e)
@@ -99,7 +101,7 @@ cdef void deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
 
 
 cdef int recv_locked(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
-                     void *room, uint64_t length, op_t **out) noexcept nogil:
+                     void *room, uint64_t length, owner_t *owner, op_t **out) noexcept nogil:
     cdef message_t *m = NULL
     cdef op_t *op = op_new(e, kind, peer, context, tag, room, length)
     cdef peer_t *p
@@ -108,6 +110,7 @@ cdef int recv_locked(engine_t *e, int kind, uint32_t peer, uint32_t context, int
     out[0] = op
     e.counters.receives += 1
     op.state = OP_POSTED
+    op_own(op, owner)
     if e.unexpected.entries:
         m = unexpected_find(e, context, peer, tag)
     if m != NULL:
@@ -125,13 +128,13 @@ cdef int recv_locked(engine_t *e, int kind, uint32_t peer, uint32_t context, int
 
 
 cdef int engine_recv(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
-                     void *room, uint64_t length, op_t **out) noexcept nogil:
+                     void *room, uint64_t length, owner_t *owner, op_t **out) noexcept nogil:
     cdef int result
     cdef uint32_t epoch
     engine_lock(&e.lock)
     epoch = e.epoch
     e.in_call = 1
-    result = recv_locked(e, kind, peer, context, tag, room, length, out)
+    result = recv_locked(e, kind, peer, context, tag, room, length, owner, out)
     if result == 0 and out[0].state == OP_POSTED and (
             length > LARGE or peer != ANY_PEER and predicted(e, &e.peers[peer], length)):
         # The announcement may be here already: then the data moves from now on.
@@ -149,7 +152,7 @@ cdef int engine_recv(engine_t *e, int kind, uint32_t peer, uint32_t context, int
 
 
 cdef int engine_recv_matched(engine_t *e, message_t *m, void *room, uint64_t length,
-                             op_t **out) noexcept nogil:
+                             owner_t *owner, op_t **out) noexcept nogil:
     cdef op_t *op
     cdef uint32_t epoch
     engine_lock(&e.lock)
@@ -157,6 +160,7 @@ cdef int engine_recv_matched(engine_t *e, message_t *m, void *room, uint64_t len
     op = op_new(e, OP_RECV, m.peer, m.context, m.tag, room, length)
     if op != NULL:
         op.state = OP_POSTED
+        op_own(op, owner)
         e.in_call = 1
         deliver(e, op, m)
         e.in_call = 0

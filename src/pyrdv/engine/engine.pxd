@@ -3,6 +3,7 @@
 from libc.stdint cimport uint32_t
 
 from pyrdv.engine.state cimport engine_t, op_t
+from pyrdv.memory.registration cimport Registrations
 
 
 cdef class Engine:
@@ -10,6 +11,7 @@ cdef class Engine:
     cdef engine_t *c
     cdef readonly tuple fabrics
     cdef readonly bint closed
+    cdef readonly Registrations registrations
     cdef public object notice       # called by waits now and then; None
     cdef public object abort        # ends the job with a status; set by the world
     cdef public object neighbours   # world ranks that share memory with it; None: only itself

@@ -11,7 +11,7 @@ from pyrdv.engine.calls cimport (
     engine_sleep_prepare, engine_turn, engine_unlock, envelope_t, wake_sleepers)
 from pyrdv.engine.lanes cimport lanes_configure
 from pyrdv.engine.matching cimport index_free, index_init
-from pyrdv.engine.op cimport pools_free, pools_reserve
+from pyrdv.engine.op cimport cache_open, pools_free, pools_reserve
 from pyrdv.engine.peer cimport peer_connect
 from pyrdv.engine.protocols.finish cimport finish_post
 from pyrdv.engine.speculation.indexed cimport indexed_policy
@@ -21,6 +21,8 @@ from pyrdv.engine.state cimport (
     OP_WRITING, OPS_PER_SLAB, PEER_SELF, PEER_UP, UNIT, engine_t, op_t, peer_t, ticks_scale)
 from pyrdv.engine.step cimport maintain, turn
 from pyrdv.fabrics.contract cimport CAP_POLLED, EVENT_CLOSED, EVENT_LOST, FABRIC_AGAIN, Fabric
+from pyrdv.memory.mappings cimport cache_idle
+from pyrdv.memory.registration cimport Registrations
 
 from weakref import WeakKeyDictionary
 
@@ -134,6 +136,8 @@ cdef class Engine:
         Per cent of an envelope's offers below which they are stopped; 0 never stops them.
     initial_turn : bool
         Whether large sends and receives first look whether their peer's packet has come.
+    registrations : Registrations, optional
+        What may stay registered between messages; used by no other engine.
     **pipeline
         Those of `pyrdv.engine.lanes.DEFAULTS`.
 
@@ -147,7 +151,7 @@ cdef class Engine:
     def __cinit__(self, int rank, int size, fabrics, uint64_t eager_max=0,
                   uint64_t unexpected_max=64 << 20, uint64_t spin_ns=20000,
                   uint64_t yield_ns=50000, routes=None, speculation="indexed", uint32_t adapt=80,
-                  bint initial_turn=True, **pipeline):
+                  bint initial_turn=True, Registrations registrations=None, **pipeline):
         cdef engine_t *e
         if not 0 <= rank < size:
             raise ValueError(f"rank {rank} is not in 0..{size - 1}")
@@ -175,6 +179,8 @@ cdef class Engine:
             raise MemoryError
         add_fabrics(e, self.fabrics, routes or {})
         set_allowance(e, unexpected_max)
+        self.registrations = Registrations() if registrations is None else registrations
+        cache_open(e, self.registrations.c, self.registrations.everywhere)
         open_wait(e)
         self.orphans = []
         self.pending = {}
@@ -188,6 +194,8 @@ cdef class Engine:
     def __dealloc__(self):
         if self.c == NULL:
             return
+        if self.registrations is not None:
+            self.registrations.end()
         if self.c.local_fd >= 0:
             close(self.c.local_fd)
         if self.c.wait_fd >= 0:
@@ -361,7 +369,8 @@ cdef class Engine:
         values.update(
             ops_in_use=self.c.ops_in_use, regions_in_use=self.c.regions_in_use,
             messages_in_use=self.c.messages_in_use, posted=self.c.posted.entries,
-            unexpected_now=self.c.unexpected.entries // 4, pool_bytes=self.c.slab_bytes)
+            unexpected_now=self.c.unexpected.entries // 4, pool_bytes=self.c.slab_bytes,
+            **self.registrations.counters())
         return values
 
     def watch(self, int fd, notice):
@@ -397,9 +406,20 @@ cdef class Engine:
         self.orphans[:] = [orphan for orphan in self.orphans if not orphan.settle()]
         return self.orphans
 
+    def fork(self):
+        """Before a fork: give back what is registered and not in use.
+
+        The child would get copies of registered pages, or none at all.
+        """
+        if not self.closed and own_process(self):
+            engine_lock(&self.c.lock)
+            cache_idle(self.c.cache)
+            engine_unlock(&self.c.lock)
+
     def forked(self):
         """In a forked child: let go of the fabrics, whose connections are the parent's."""
         # Another thread of the parent may have held the lock at the fork; nothing here needs it.
+        self.registrations.abandon()
         self.c.fabric_count = 0
         for fabric in self.fabrics:
             fabric.close()
@@ -409,6 +429,7 @@ cdef class Engine:
         if not self.closed:
             self.closed = True
             self.matched.clear()
+            self.registrations.end()
             for fabric in self.fabrics:
                 fabric.close()
 

@@ -7,10 +7,13 @@ marked *call* may allocate; the rest is step-safe.
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
 from pyrdv.engine.state cimport engine_t, message_t, op_t
+from pyrdv.memory.mappings cimport cache_t, owner_t
 
 # call.  A fresh operation, or NULL when memory is exhausted.
 cdef op_t *op_new(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
                   void *buffer, uint64_t length) noexcept nogil
+# Name the owner of its buffer; NULL: not known.  Until op_complete.
+cdef void op_own(op_t *op, owner_t *owner) noexcept nogil
 # The number that travels in packets; and back, or NULL if it names no live op.
 cdef uint64_t op_cookie(const op_t *op) noexcept nogil
 cdef op_t *op_lookup(engine_t *e, uint64_t cookie) noexcept nogil
@@ -23,8 +26,13 @@ cdef void op_complete(engine_t *e, op_t *op, int error) noexcept nogil
 # The caller has read the results; the op goes back to the pool.
 cdef void op_release(engine_t *e, op_t *op) noexcept nogil
 # call.  Make op.buffer usable for transfers through the peer's fabric; 0 or OP_NOT_REGISTERED.
-# Returns 0, or an op_error.
+# What the cache of registrations keeps is taken from there, and what cannot be registered is tried
+# again without what it keeps unused.
 cdef int op_register(engine_t *e, op_t *op, uint32_t peer, int access) noexcept nogil
+
+# Give the engine its cache of registrations, and that its fabrics; once.  `everywhere`: keep them
+# also where registering costs nothing.
+cdef void cache_open(engine_t *e, cache_t *cache, bint everywhere) noexcept nogil
 
 # A message descriptor with room for `length` bytes, or NULL: then the pool is
 # noted as starved and the next call refills it.

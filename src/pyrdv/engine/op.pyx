@@ -7,6 +7,7 @@ dry (back-pressure), and notes what it missed in ``engine.starved``.
 Slabs are kept until the engine ends; how much they can grow is bounded by the
 eager credits that peers hold (``peer.pyx``).
 """
+from libc.errno cimport EFAULT
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
@@ -16,7 +17,13 @@ from pyrdv.engine.state cimport (
     DATA_CLASSES, MESSAGES_LOW, OFFERS_LOW, OP_COMPLETE, OP_FREE, OP_NO_MEMORY,
     OP_NOT_REGISTERED, OP_REGISTERED, OP_TRUNCATED, OPS_PER_SLAB, engine_t, message_t, offer_t,
     op_t)
-from pyrdv.fabrics.contract cimport FABRIC_OK, fabric_t
+from pyrdv.engine.wire cimport WIRE_HEADER
+from pyrdv.fabrics.contract cimport (
+    ACCESS_KEPT, ACCESS_LOCAL, ACCESS_REMOTE_READ, ACCESS_REMOTE_WRITE, CAP_OPEN_SINK, CAP_PINS,
+    FABRIC_FAILED, FABRIC_OK, fabric_t, region)
+from pyrdv.memory.mappings cimport (
+    CACHE_LACKS, CACHE_OFF, CACHE_OK, CACHE_REFUSED, CACHE_TRUST, cache_give, cache_name,
+    cache_shed, cache_t, cache_take, cache_unname, device_t, owner_t)
 
 
 cdef enum:
@@ -73,7 +80,14 @@ cdef op_t *op_new(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_
     op.moved = 0
     op.message = NULL
     op.lane = NULL
+    op.owner = NULL
+    op.mapping = NULL
     return op
+
+
+cdef void op_own(op_t *op, owner_t *owner) noexcept nogil:
+    cache_name(owner)
+    op.owner = owner
 
 
 cdef uint64_t op_cookie(const op_t *op) noexcept nogil:
@@ -101,11 +115,22 @@ cdef int op_fit(const op_t *op) noexcept nogil:
     return OP_TRUNCATED if op.total > op.length else 0
 
 
-cdef void op_complete(engine_t *e, op_t *op, int error) noexcept nogil:
-    if op.flags & OP_REGISTERED:
+cdef void unregister(engine_t *e, op_t *op) noexcept nogil:
+    if not op.flags & OP_REGISTERED:
+        return
+    if op.mapping != NULL:
+        cache_give(e.cache, op.mapping)
+        op.mapping = NULL
+    else:
         op.local_fabric.ops.deregister(op.local_fabric, &op.local)
-        op.flags &= <uint8_t> ~OP_REGISTERED
-        e.regions_in_use -= 1
+    op.flags &= <uint8_t> ~OP_REGISTERED
+    e.regions_in_use -= 1
+
+
+cdef void op_complete(engine_t *e, op_t *op, int error) noexcept nogil:
+    unregister(e, op)
+    cache_unname(e.cache, op.owner)
+    op.owner = NULL
     if op.lane != NULL:
         # The lane may still have WRITEs under way, from memory of its own.
         op.lane.op = NULL
@@ -125,17 +150,96 @@ cdef void op_release(engine_t *e, op_t *op) noexcept nogil:
     e.ops_in_use -= 1
 
 
+cdef int region_new(fabric_t *fabric, void *address, uint64_t length, int access,
+                    uint64_t *key) noexcept nogil:
+    cdef region made
+    cdef int status = fabric.ops.register_memory(fabric, address, length, access, &made)
+    if status == FABRIC_OK:
+        key[0] = made.key
+        return CACHE_OK
+    # Memory that is not there, or not to be written to, is not there with less registered either.
+    return CACHE_LACKS if status == FABRIC_FAILED and fabric.error != EFAULT else CACHE_REFUSED
+
+
+cdef int device_register(void *handle, void *address, uint64_t length, int access,
+                         uint64_t *key) noexcept nogil:
+    return region_new(<fabric_t *> handle, address, length, access | ACCESS_KEPT, key)
+
+
+cdef void device_deregister(void *handle, uint64_t key, void *address,
+                            uint64_t length) noexcept nogil:
+    cdef fabric_t *fabric = <fabric_t *> handle
+    cdef region made
+    made.key = key
+    made.address = address
+    made.length = length
+    fabric.ops.deregister(fabric, &made)
+
+
+cdef void device_flush(void *handle) noexcept nogil:
+    cdef fabric_t *fabric = <fabric_t *> handle
+    if fabric.ops.flush != NULL:
+        fabric.ops.flush(fabric)
+
+
+cdef void cache_open(engine_t *e, cache_t *cache, bint everywhere) noexcept nogil:
+    cdef device_t *device
+    cdef fabric_t *fabric
+    cdef uint64_t eager
+    cdef int i
+    e.cache = cache
+    cache.lock = &e.lock
+    cache.device_count = e.fabric_count
+    for i in range(e.fabric_count):
+        fabric = e.fabrics[i]
+        device = &cache.devices[i]
+        device.handle = fabric
+        device.register_memory = device_register
+        device.deregister = device_deregister
+        device.flush = device_flush
+        device.rights = ACCESS_LOCAL | ACCESS_REMOTE_READ | ACCESS_REMOTE_WRITE
+        device.sources = ACCESS_REMOTE_READ
+        device.keeps = cache.mode != CACHE_OFF and (
+            everywhere or fabric.capabilities & CAP_PINS != 0)
+        if cache.mode != CACHE_TRUST:
+            device.exposed = ACCESS_REMOTE_WRITE
+            if fabric.capabilities & CAP_OPEN_SINK:
+                device.exposed |= ACCESS_LOCAL
+        if device.keeps:
+            # Smaller messages go eager, but for a lack of credits.
+            eager = e.eager_max if e.eager_max else fabric.eager_max
+            eager = min(eager, <uint64_t> fabric.packet_max - WIRE_HEADER)
+            cache.least = min(cache.least, eager)
+
+
+cdef inline int device_of(const engine_t *e, const fabric_t *fabric) noexcept nogil:
+    cdef int i = 0
+    while e.fabrics[i] != fabric:
+        i += 1
+    return i
+
+
 cdef int op_register(engine_t *e, op_t *op, uint32_t peer, int access) noexcept nogil:
     cdef fabric_t *fabric = e.peers[peer].fabric
-    if op.flags & OP_REGISTERED:
-        if op.local_fabric == fabric:
-            return 0
-        op.local_fabric.ops.deregister(op.local_fabric, &op.local)
-        op.flags &= <uint8_t> ~OP_REGISTERED
-        e.regions_in_use -= 1
-    if fabric.ops.register_memory(fabric, op.buffer, op.length, access, &op.local) != FABRIC_OK:
-        e.counters.registrations_refused += 1
-        return OP_NOT_REGISTERED
+    cdef int status
+    if op.flags & OP_REGISTERED and op.local_fabric == fabric:
+        return 0
+    unregister(e, op)
+    if op.owner != NULL:
+        op.mapping = cache_take(e.cache, op.owner, device_of(e, fabric), op.buffer, op.length,
+                                access)
+    op.local.address = op.buffer
+    op.local.length = op.length
+    if op.mapping != NULL:
+        op.local.key = op.mapping.key
+    else:
+        while True:
+            status = region_new(fabric, op.buffer, op.length, access, &op.local.key)
+            if status == CACHE_OK:
+                break
+            if status != CACHE_LACKS or not cache_shed(e.cache, op.length):
+                e.counters.registrations_refused += 1
+                return OP_NOT_REGISTERED
     op.local_fabric = fabric
     op.flags |= OP_REGISTERED
     e.regions_in_use += 1

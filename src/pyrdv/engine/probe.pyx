@@ -87,7 +87,7 @@ cdef class Probe:
         cdef int status
         one.hold(self.engine, buffer, False)
         status = engine_send(self.engine.c, peer, CONTEXT, tag, one.view.buf,
-                             <uint64_t> one.view.len, sync, &one.op)
+                             <uint64_t> one.view.len, sync, NULL, &one.op)
         if status == 0:
             one.op = NULL
             one.result = (0, self.engine.rank, tag, one.view.len)
@@ -102,7 +102,7 @@ cdef class Probe:
         one.hold(self.engine, buffer, True)
         status = engine_recv(self.engine.c, OP_RECV, ANY_PEER if peer == ANY else peer, CONTEXT,
                              ANY_TAG_ if tag == ANY else tag, one.view.buf,
-                             <uint64_t> one.view.len, &one.op)
+                             <uint64_t> one.view.len, NULL, &one.op)
         if status < 0:
             raise ValueError(f"a receive was refused with operation error {-status}")
         return one
@@ -126,7 +126,8 @@ cdef class Probe:
             return envelope.source, envelope.tag, envelope.length
         one = Operation()
         one.hold(self.engine, buffer, True)
-        if engine_recv_matched(self.engine.c, m, one.view.buf, <uint64_t> one.view.len, &one.op):
+        if engine_recv_matched(self.engine.c, m, one.view.buf, <uint64_t> one.view.len, NULL,
+                               &one.op):
             raise MemoryError
         return one
 

@@ -9,6 +9,7 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
 from pyrdv.engine.wire cimport rtr_t
 from pyrdv.fabrics.contract cimport completion, fabric_t, region
+from pyrdv.memory.mappings cimport cache_t, mapping_t, owner_t
 
 
 cdef extern from "ticks.h":
@@ -134,6 +135,8 @@ cdef struct op_t:
     uint64_t length             # send: bytes to go; receive: room
     region local
     fabric_t *local_fabric      # where `local` is registered
+    owner_t *owner              # whose memory the buffer is, named; NULL: not known
+    mapping_t *mapping          # what `local` is a part of; NULL: registered for this op alone
     uint32_t source             # receives, after the match: envelope of the message
     int32_t source_tag
     uint64_t total              # bytes of the message
@@ -326,6 +329,7 @@ cdef struct engine_t:
     op_t *op_free
     uint32_t ops_in_use
     uint32_t regions_in_use
+    cache_t *cache              # of registrations
     uint32_t moving             # READs and WRITEs under way
     uint8_t initial_turn        # large sends and receives look for their peer's packet first
     const policy_t *policy      # of speculative rendezvous; NULL: off

@@ -62,6 +62,7 @@ cdef enum access_flag:
                             # so that read-only memory can be sent
     ACCESS_REMOTE_READ = 2
     ACCESS_REMOTE_WRITE = 4
+    ACCESS_KEPT = 8         # outlives its operation: no other registration may share the region
 
 cdef enum event_kind:
     EVENT_PACKET = 1        # data/length: a packet inside fabric memory
@@ -75,6 +76,9 @@ cdef enum capability:
     CAP_LOCAL = 2           # the peer runs on this host
     CAP_POLLED = 4          # READ/WRITE advance only while an end polls
     CAP_ORDERED = 8         # who polls memory sees the bytes of a WRITE in their order (V8)
+    CAP_PINS = 16           # registering is slow, and keeps the pages in place: worth keeping
+    CAP_OPEN_SINK = 32      # the peer of a READ may write into its sink as long as that is
+                            # registered (iWARP)
 
 cdef struct work_request:
     uint8_t opcode
@@ -121,6 +125,8 @@ cdef struct fabric_ops:
                            int access, region *out) noexcept nogil
     # step.  The region must have no transfer under way.
     void (*deregister)(fabric_t *self, region *which) noexcept nogil
+    # call.  Have the device forget now what was deregistered; NULL: it does so at once.
+    void (*flush)(fabric_t *self) noexcept nogil
     # call.  Start or continue the connection to `peer`.  OK once packets can
     # be posted; AGAIN while it is under way; LOST | FAILED.
     int (*connect)(fabric_t *self, uint32_t peer) noexcept nogil

@@ -17,7 +17,8 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from pyrdv.fabrics.contract cimport (
-    CAP_LOCAL, CAP_ORDERED, CAP_SINGLE_COPY, FABRIC_OK, HEADER_MAX, WR_READ, Fabric,
+    CAP_LOCAL, CAP_OPEN_SINK, CAP_ORDERED, CAP_PINS, CAP_SINGLE_COPY, FABRIC_OK, HEADER_MAX,
+    WR_READ, Fabric,
 )
 from pyrdv.fabrics.sim.core cimport (
     FAULT_BUSY_REGION, FAULT_LOCAL_KEY, FAULT_POST_CLOSED, FAULT_RELEASE, FAULT_REMOTE_KEY,
@@ -87,6 +88,10 @@ cdef class Network:
         Packets pass one whose fence is still closed, as F1 permits.
     ordered : bool
         Claim that the bytes of a WRITE appear in their order (V8).
+    pins : bool
+        Claim that registering is slow and worth keeping.
+    open_sinks : bool
+        Claim that a peer may write into the sink of a READ.
 
     Notes
     -----
@@ -97,7 +102,8 @@ cdef class Network:
                   double gap=1e-7, double per_byte=1e-10, seed=None, slots=32, transfers=16,
                   packet_max=4096 + HEADER_MAX, eager_max=None, transfer_max=1 << 40,
                   chunk=65536, bint auto=False, bint lazy=False, bint single_copy=True,
-                  bint local=False, bint overtaking=False, bint ordered=False):
+                  bint local=False, bint overtaking=False, bint ordered=False, bint pins=False,
+                  bint open_sinks=False):
         cdef uint32_t capabilities = 0
         cdef uint32_t rank
         if size < 1 or slots < 1 or transfers < 1 or chunk < 1:
@@ -126,6 +132,10 @@ cdef class Network:
             capabilities |= CAP_LOCAL
         if ordered:
             capabilities |= CAP_ORDERED
+        if pins:
+            capabilities |= CAP_PINS
+        if open_sinks:
+            capabilities |= CAP_OPEN_SINK
         if eager_max is None:
             eager_max = packet_max - HEADER_MAX
         self.event_limit = size * size * (2 * transfers + SIM_KINDS)
@@ -342,6 +352,11 @@ cdef class Network:
         """Number of regions that `rank` has registered now."""
         self.check(rank)
         return self.net.ranks[<uint32_t>rank].region_used
+
+    def locked(self, rank):
+        """Bytes that `rank` has registered now."""
+        self.check(rank)
+        return self.net.ranks[<uint32_t>rank].locked
 
     def fingerprint(self, mask=None):
         """A digest of the whole state but the times.

@@ -31,7 +31,7 @@ cdef int sim_register(fabric_t *self, void *address, uint64_t length, int access
     cdef sim_rank *rank = <sim_rank *>self
     cdef sim_region *grown
     cdef uint32_t slot, count
-    if address == NULL or length == 0 or access <= 0 or access > 7:
+    if address == NULL or length == 0 or access <= 0 or access > 15:
         return FABRIC_INVALID
     if rank.lock_limit and rank.locked + length > rank.lock_limit:
         self.error = ENOMEM

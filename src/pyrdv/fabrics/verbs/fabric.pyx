@@ -11,7 +11,8 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from pyrdv.fabrics.contract cimport CAP_SINGLE_COPY, FABRIC_OK, Fabric, fabric_ops
+from pyrdv.fabrics.contract cimport (
+    CAP_OPEN_SINK, CAP_PINS, CAP_SINGLE_COPY, FABRIC_OK, Fabric, fabric_ops)
 from pyrdv.fabrics.verbs.connection cimport (
     connection_abandon, connection_close, connection_farewell, connection_listen,
     connection_open, connection_prepare, connection_wait, verbs_connect, verbs_disconnect)
@@ -21,7 +22,7 @@ from pyrdv.fabrics.verbs.libibverbs cimport (
     ibv_cq, ibv_device_attr, ibv_port_attr, ibv_wc_status)
 from pyrdv.fabrics.verbs.library cimport verbs_table
 from pyrdv.fabrics.verbs.librdmacm cimport sockaddr_storage
-from pyrdv.fabrics.verbs.memory cimport verbs_deregister, verbs_register
+from pyrdv.fabrics.verbs.memory cimport verbs_deregister, verbs_flush, verbs_register
 from pyrdv.fabrics.verbs.sending cimport verbs_post
 from pyrdv.fabrics.verbs.sleeping cimport verbs_arm, verbs_disarm, verbs_maintain
 from pyrdv.fabrics.verbs.state cimport (
@@ -66,6 +67,7 @@ OPS.poll = verbs_poll
 OPS.release = verbs_release
 OPS.register_memory = verbs_register
 OPS.deregister = verbs_deregister
+OPS.flush = verbs_flush
 OPS.connect = verbs_connect
 OPS.disconnect = verbs_disconnect
 OPS.maintain = verbs_maintain
@@ -145,7 +147,7 @@ cdef class VerbsFabric(Fabric):
         self.state.base.size = size
         self.state.base.packet_max = PACKET_ROOM
         self.state.base.eager_max = EAGER_MAX
-        self.state.base.capabilities = CAP_SINGLE_COPY
+        self.state.base.capabilities = CAP_SINGLE_COPY | CAP_PINS
         self.state.recv_slots = 32 if size <= FEW_RANKS else 16
         self.own, self.ports, self.texts = [], {}, {}
         library.load()
@@ -155,6 +157,8 @@ cdef class VerbsFabric(Fabric):
         self._derive(token)
         self._listen()
         self._limits()
+        if self.state.iwarp:
+            self.state.base.capabilities |= CAP_OPEN_SINK
         self.open = True
 
     cdef _reserve(self):

@@ -9,6 +9,7 @@ from pyrdv.fabrics.verbs.state cimport verbs_t
 cdef int verbs_register(fabric_t *self, void *address, uint64_t length, int access,
                         region *out) noexcept nogil
 cdef void verbs_deregister(fabric_t *self, region *which) noexcept nogil
+cdef void verbs_flush(fabric_t *self) noexcept nogil
 # call.  Give the regions that steps have dropped back to the device; how many.
 cdef int memory_flush(verbs_t *f) noexcept nogil
 # call.  Give back everything; the device is being closed.

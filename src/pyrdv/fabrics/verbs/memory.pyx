@@ -6,8 +6,8 @@ M1  A key is the device's remote key in its upper half and an index into
     second, so that a work request with a wrong local address is refused (R8
     turned inwards) instead of breaking the connection.
 M2  Deregistering is a system call that frees memory, which a step may not do
-    (R1).  A step puts the region on a list.  `maintain` empties it, and so does the
-    next registration if it finds much on it, anything that the peer could still
+    (R1).  A step puts the region on a list.  `maintain` and `flush` empty it, and so
+    does the next registration if it finds much on it, anything that the peer could still
     write into, or no memory.  Little is left there: an answer does not wait for
     what the question has used.  Until then the pages stay pinned and the peer
     could still read them.
@@ -27,8 +27,8 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 
 from pyrdv.fabrics.contract cimport (
-    ACCESS_LOCAL, ACCESS_REMOTE_READ, ACCESS_REMOTE_WRITE, FABRIC_FAILED, FABRIC_INVALID,
-    FABRIC_OK, fabric_t, region)
+    ACCESS_KEPT, ACCESS_LOCAL, ACCESS_REMOTE_READ, ACCESS_REMOTE_WRITE, FABRIC_FAILED,
+    FABRIC_INVALID, FABRIC_OK, fabric_t, region)
 from pyrdv.fabrics.verbs.libibverbs cimport (
     IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE, ibv_mr)
 from pyrdv.fabrics.verbs.state cimport memory_t, verbs_t
@@ -37,6 +37,7 @@ from pyrdv.fabrics.verbs.state cimport memory_t, verbs_t
 cdef enum:
     DEAD_BYTES = 1 << 24        # on the list that are much (M2)
     DEAD_EACH = 1 << 20         # what a region counts at least
+    KEPT = 1 << 30              # in `rights` of an entry: not to be shared
 
 
 cdef int rights(int access, bint iwarp) noexcept nogil:
@@ -116,7 +117,7 @@ cdef int verbs_register(fabric_t *self, void *address, uint64_t length, int acce
         memory_flush(f)
     if f.pd == NULL or length == 0 or address == NULL:
         return FABRIC_INVALID
-    if share(f, address, length, flags, out):
+    if not access & ACCESS_KEPT and share(f, address, length, flags, out):
         return FABRIC_OK
     if f.region_free == 0 and not grow(f):
         self.error = ENOMEM
@@ -133,7 +134,7 @@ cdef int verbs_register(fabric_t *self, void *address, uint64_t length, int acce
     entry = &f.regions[index]
     f.region_free = entry.next
     entry.mr = mr
-    entry.rights = flags
+    entry.rights = flags | KEPT if access & ACCESS_KEPT else flags
     f.region_last = index
     hand_out(f, index, out)
     return FABRIC_OK
@@ -157,6 +158,10 @@ cdef void verbs_deregister(fabric_t *self, region *which) noexcept nogil:
         f.dead_bytes += dead_weight(&f.regions[index])
     which.key = 0
     which.length = 0
+
+
+cdef void verbs_flush(fabric_t *self) noexcept nogil:
+    memory_flush(<verbs_t *> self)
 
 
 cdef int memory_flush(verbs_t *f) noexcept nogil:

@@ -1,0 +1,1 @@
+"""Registered memory: the cache of registrations, and arrays that live in it."""
