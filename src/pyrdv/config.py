@@ -143,6 +143,20 @@ KNOBS = (
          "least); past that, senders announce their messages without data.  The same on all "
          "ranks.",
          low=0, high=1 << 40),
+    Knob("protocol", "choice", "auto",
+         "How messages that are too long to go eagerly are moved: get straight between the users' "
+         "buffers, pipeline through registered bounce buffers, auto is get unless the memory "
+         "cannot be registered.",
+         choices=("auto", "get", "pipeline")),
+    Knob("pipeline_buffer", "size", 128 << 10,
+         "One of the three bounce buffers of a message that is moved by pipeline; four sets of "
+         "them on each side, or one per peer in use.",
+         low=16 << 10, high=64 << 20),
+    Knob("pipeline_arrival", "choice", "auto",
+         "How a receiver sees the parts of a pipeline arrive: flags by polling memory (checked by "
+         "a CRC where the device promises no order), notice by a packet behind each part, auto is "
+         "flags where the device promises order and else notice.",
+         choices=("auto", "flags", "notice")),
     Knob("speculation", "choice", "auto",
          "Whether a large receive that comes before its message offers its buffer, so that the "
          "sender writes into it: indexed tells the sender which message it waits for, off never, "

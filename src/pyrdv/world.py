@@ -271,7 +271,8 @@ class World:
             unexpected_max=config.unexpected_max, spin_ns=_spin(ways),
             yield_ns=YIELD_NETWORK_NS if ways.routes else YIELD_NS, routes=ways.routes,
             speculation=_speculation(ways), adapt=config.speculation_threshold,
-            initial_turn=config.initial_turn)
+            initial_turn=config.initial_turn, protocol=config.protocol,
+            arrival=config.pipeline_arrival, lane_bytes=config.pipeline_buffer & ~4095)
         self.engines.append(engine)
         if self.client.fileno() >= 0:
             engine.watch(self.client.fileno(), self._notice)

@@ -30,7 +30,7 @@ def sent(w):
 
 def test_unused_offers_stop_and_used_trials_resume(world):
     with ready(world) as w:
-        if w.speculation == "off":
+        if not w.offers:
             message(w, LARGE)
             assert sent(w) == counted(w, "rtrs_withheld") == 0
             return
@@ -59,14 +59,14 @@ def test_other_envelopes_go_on(world):
             message(w, 10, tag=3)
         before = sent(w)
         message(w, LARGE, tag=4)
-        assert sent(w) - before == (w.speculation != "off")
+        assert sent(w) - before == (w.offers)
 
 
 def test_a_threshold_of_zero_never_stops(world):
     with ready(world, adapt=0) as w:
         for _ in range(30):
             message(w, 10)
-        assert sent(w) == (0 if w.speculation == "off" else 30)
+        assert sent(w) == (0 if not w.offers else 30)
         assert counted(w, "stops_sent") == 0
 
 
@@ -77,7 +77,7 @@ def test_the_threshold(world, unused, stopped):
         for number in range(8):
             message(w, 10 if number < unused else LARGE)
         message(w, LARGE)
-        assert counted(w, "stops_sent") == (stopped and w.speculation != "off")
+        assert counted(w, "stops_sent") == (stopped and w.offers)
 
 
 def test_more_envelopes_than_records(world):

@@ -62,13 +62,25 @@ class World:
 
     # What `Engine` is told unless a test says otherwise.
     speculation = "indexed"
+    protocol = "auto"
 
     def __init__(self, size, *, seed=0, slots=None, **engine):
         self.prepare(size, seed, slots)
         engine.setdefault("speculation", self.speculation)
+        engine.setdefault("protocol", self.protocol)
+        engine = self.tuning() | engine
         self.engines = [Engine(rank, size, [fabric], **engine)
                         for rank, fabric in enumerate(self.fabrics)]
         self.comms = [Comm.world(engine) for engine in self.engines]
+
+    @property
+    def offers(self):
+        """Whether large receives offer their buffers."""
+        return self.speculation != "off" and self.protocol != "pipeline"
+
+    def tuning(self):
+        """Further parameters of the engines, the same for all of them."""
+        return {}
 
     def prepare(self, size, seed, slots):
         self.size = size
@@ -340,5 +352,34 @@ class UnspeculativeShmWorld(ShmWorld):
     speculation = "off"
 
 
+class PipelineChaosWorld(ChaosWorld):
+    """Any order of events, also of bytes, and large messages go through few, small buffers."""
+
+    kind = "chaos-pipeline"
+    protocol = "pipeline"
+
+    def build(self, size, seed, slots):
+        fabrics = super().build(size, seed, slots)
+        self.network.scramble(self.rng.random() < 0.5)
+        return fabrics
+
+    def tuning(self):
+        return {"arrival": self.rng.choice(("notice", "flags")), "lanes": self.rng.choice((1, 4)),
+                "lane_bytes": self.rng.choice((2048, 16384, 131072)),
+                "lane_block": self.rng.choice((64, 1024)),
+                "chunk_first": self.rng.choice((500, 12288))}
+
+
+class PipelineShmWorld(ShmWorld):
+    """Shared memory, and large messages go through bounce buffers."""
+
+    kind = "shm-pipeline"
+    protocol = "pipeline"
+
+    def tuning(self):
+        return {"arrival": self.rng.choice(("notice", "flags"))}
+
+
 KINDS = {world.kind: world for world in (
-    SimWorld, ChaosWorld, ShmWorld, StagedWorld, UnspeculativeChaosWorld, UnspeculativeShmWorld)}
+    SimWorld, ChaosWorld, ShmWorld, StagedWorld, UnspeculativeChaosWorld, UnspeculativeShmWorld,
+    PipelineChaosWorld, PipelineShmWorld)}

@@ -17,6 +17,9 @@ INDEXED = "engine/speculation/indexed.pyx"
 PUT = "engine/protocols/rendezvous_put.pyx"
 MATCHING = "engine/matching.pyx"
 EAGER = "engine/protocols/eager.pyx"
+PIPE_OUT = "engine/protocols/pipe_out.pyx"
+PIPE_IN = "engine/protocols/pipe_in.pyx"
+LANES = "engine/lanes.pyx"
 
 #: What it is, where, the text, and what stands there instead; {on} is the switch.
 MUTANTS = (
@@ -65,6 +68,18 @@ MUTANTS = (
      "        p.eager_taken",
      "    if op != NULL and op.kind == OP_RECV:\n        if not {on}:\n"
      "            posted_remove(e, op)\n        p.eager_taken"),
+    ("a buffer is filled while its WRITE goes on", PIPE_OUT,
+     "and not lane.busy >> lane.filled % LANE_BUFFERS & 1:",
+     "and (not lane.busy >> lane.filled % LANE_BUFFERS & 1 or {on}):"),
+    ("a chunk does not wait for TAKEN", PIPE_OUT,
+     "and lane.posted - lane.taken < LANE_BUFFERS:",
+     "and (lane.posted - lane.taken < LANE_BUFFERS or {on}):"),
+    ("CHUNK is not fenced", PIPE_OUT, "wr[1].flags = WR_FENCE",
+     "wr[1].flags = 0 if {on} else WR_FENCE"),
+    ("TAKEN before the copy", PIPE_IN, "h.sequence = lane.base + lane.taken\n",
+     "h.sequence = lane.base + lane.taken + ({on})\n"),
+    ("a send keeps its lane that nobody asked for", LANES, "and lane.op.state == OP_WAITING:",
+     "and lane.op.state == OP_WAITING and not {on}:"),
 )
 
 SWITCH = '''
@@ -108,10 +123,17 @@ def build(folder):
     return folder / "src"
 
 
-def programs_for_mutants():
-    """Programs and networks in the order in which they are tried."""
+def programs_for_mutants(number):
+    """Programs and networks in the order in which they are tried, for that mutant (0: all)."""
     from tests.explore import programs
 
+    piped = number and MUTANTS[number - 1][1] in (PIPE_IN, PIPE_OUT, LANES)
+    if piped or not number:
+        for name in programs.PIPED:
+            yield f"{name}, by pipeline", programs.CHOSEN[name], {"pipeline": True}
+        yield "tags crossed, by pipeline", programs.CROSSED, {"pipeline": True, "prompt": True}
+    if piped:
+        return
     for name, program in programs.CHOSEN.items():
         yield name, program, {}
     yield "twice, little room", programs.CHOSEN["two messages"], {"slots": 2}
@@ -130,7 +152,7 @@ def main(number):
     for _, where, _, _ in MUTANTS:
         module = importlib.import_module(f"pyrdv.{where.removesuffix('.pyx').replace('/', '.')}")
         module.plant(number)
-    for name, program, network in programs_for_mutants():
+    for name, program, network in programs_for_mutants(number):
         try:
             Explorer(**network).explore(program)
         except Violation as violation:

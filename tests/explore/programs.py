@@ -58,6 +58,12 @@ CHOSEN = {
     "two messages": ((send(), send()), (receive(), receive())),
 }
 
+#: The send that comes first is received last.
+CROSSED = ((send(1), send(2)), (receive(2), receive(1)))
+
+#: Those that are explored with large messages in chunks; each of them is many more steps then.
+PIPED = ("one message", "synchronous", "too long", "from anybody", "cancel", "to itself")
+
 #: Three receives or sends, or three ranks.
 LARGER = {
     "from two, by anybody": (

@@ -70,6 +70,22 @@ def test_other_networks(network):
                  *programs.shuffled(programs.pairs(2, 2), 1, 12)], 13, **network)
 
 
+@pytest.mark.parametrize("name", programs.PIPED)
+def test_pipelines(name):
+    """Q1-Q4, B2: chunks, their packets, their bytes and their completions in every order."""
+    explorer = Explorer(pipeline=True)
+    explorer.explore(programs.CHOSEN[name])
+    assert explorer.states > 1000 and explorer.ends
+
+
+@pytest.mark.slow
+def test_all_programs_by_pipeline():
+    explorer = Explorer(pipeline=True, prompt=True)
+    for program in programs.pairs(1, 1):
+        explorer.explore(program)
+    assert explorer.ends >= explorer.programs >= 12
+
+
 tags = st.sampled_from((1, 1, 2))
 rooms = st.sampled_from(programs.RECEIVES)
 sizes = st.sampled_from((EAGER, LARGE, LARGE, LONG))
@@ -105,7 +121,8 @@ def test_longer_programs(ranks, data):
     program = data.draw(program_of(ranks))
     choices = data.draw(st.lists(st.integers(0, 7), max_size=120))
     network = data.draw(st.sampled_from(({}, {"slots": 2, "transfers": 1}, {"lazy": True},
-                                         {"overtaking": True})))
+                                         {"overtaking": True}, {"pipeline": True},
+                                         {"pipeline": True, "slots": 2, "overtaking": True})))
     walk(program, choices, **network)
 
 

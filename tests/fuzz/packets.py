@@ -22,6 +22,7 @@ from pyrdv.engine.engine import Engine
 from pyrdv.errors import Error, PeerLostError, TruncationError
 from pyrdv.fabrics.probe import AGAIN, FENCE, INVALID, LOST, OK, PACKET, Probe
 from tests.conformance.worlds import KINDS, pattern
+from tests.fuzz.pipes import CHECKED, CHUNK, GRANT, PIPED, TAKEN, Pipes
 
 EAGER, RTS, DONE, CREDIT, FINISH, RTR, START, FIN, REVOKE, REVOKED = range(1, 11)
 ANNOUNCEMENTS = (EAGER, RTS, START)
@@ -80,8 +81,10 @@ class Receive:
         assert self.room[GUARD:GUARD + fits].tobytes() == expected[:fits]
 
 
-class Rig:
+class Rig(Pipes):
     """Three ranks over the fabric `kind`; rank 1 is a `Probe`."""
+
+    lane_bytes = 16384
 
     def __init__(self, kind, seed=0):
         world = self.world = KINDS[kind].__new__(KINDS[kind])
@@ -89,14 +92,17 @@ class Rig:
         world.prepare(3, seed, None)
         world.dead.add(1)
         world.engines = [None if rank == 1 else
-                         Engine(rank, 3, [world.fabrics[rank]], unexpected_max=HOLDING)
+                         Engine(rank, 3, [world.fabrics[rank]], unexpected_max=HOLDING,
+                                lane_bytes=self.lane_bytes, lanes=1)
                          for rank in range(3)]
         self.comms = [engine and Comm.world(engine) for engine in world.engines]
         self.engine = world.engines[0]
         self.probe = Probe(world.fabrics[1])
         self.own = np.frombuffer(bytearray(pattern(1 << 18, 77)), np.uint8)
         self.region = self.probe.register(self.own)
-        self.sink = self.probe.register(bytearray(1 << 18))
+        self.sink_data = bytearray(1 << 18)
+        self.sink = self.probe.register(self.sink_data)
+        self.start_pipes()
         self.sequence = self.taken = self.told = self.sent = 0
         self.finished = self.vague = self.broken = self.nowhere = False
         self.live, self.stale = [], [0]
@@ -141,6 +147,8 @@ class Rig:
     def arrived(self, packet):
         """Rank 0 keeps to the rules: note what it told."""
         kind, flags, _, context, tag, seen, length, cookie, credit, _ = HEADER.unpack(packet[:40])
+        if kind in (GRANT, CHUNK, TAKEN):
+            return self.pipe_arrived(packet, kind, context, tag, seen, length, cookie)
         self.told = credit if (credit - self.told) & 0xFFFFFFFF < 1 << 31 else self.told
         if kind == EAGER:
             self.taken += cost(length)
@@ -183,9 +191,10 @@ class Rig:
         (kind, flags, reserved, context, tag, sequence, length, cookie, credit,
          reserved2) = HEADER.unpack(packet[:40])
         tail = len(packet) - 40
-        wanted = {EAGER: (length, SYNC | ADVICE), RTS: (16, ADVICE), DONE: (0, REFUSED),
+        wanted = {EAGER: (length, SYNC | ADVICE), RTS: (16, ADVICE | PIPED), DONE: (0, REFUSED),
                   CREDIT: (0, 0), FINISH: (0, 0), RTR: (24, 0), START: (0, ADVICE),
-                  FIN: (0, REFUSED), REVOKE: (0, 0), REVOKED: (0, 0)}.get(kind)
+                  FIN: (0, REFUSED), REVOKE: (0, 0), REVOKED: (0, 0), GRANT: (24, CHECKED),
+                  CHUNK: (0, REFUSED), TAKEN: (0, 0)}.get(kind)
         if wanted is None or reserved or reserved2 or tail != wanted[0] or flags & ~wanted[1]:
             return False
         if kind in ANNOUNCEMENTS:
@@ -195,6 +204,8 @@ class Rig:
             return None     # more than rank 0 is known to have sent
         if kind == EAGER and self.sent + cost(length) - self.told > UNITS:
             return None     # unless credit is on its way
+        if kind in (GRANT, CHUNK, TAKEN):
+            return self.pipe_legal(kind, flags, context, tag, sequence, length, cookie)
         if kind == START:
             return any(offer[4] == cookie for offer in self.next_offers(context, tag, length))
         if kind == FIN:
@@ -253,7 +264,7 @@ class Rig:
         """A header with `fields` changed from what would be right, and bytes behind it.
 
         ``step`` is added to the right sequence number, ``more`` to the right credit;
-        ``live``, ``stale``, ``offered`` choose a cookie among those that rank 0 told.
+        ``live``, ``stale``, ``offered``, ``granted`` choose a cookie among those that rank 0 told.
         """
         fields = dict(fields)
         fields["sequence"] = (self.sequence + fields.pop("step", 0)) & 0xFFFFFFFF
@@ -262,6 +273,7 @@ class Rig:
                             ("offered", [offer[4] for offer in self.offers])):
             if (index := fields.pop(name, None)) is not None and known:
                 fields["cookie"] = known[index % len(known)]
+        self.pipe_fields(fields)
         if fields["kind"] == EAGER:
             fields.setdefault("length", len(tail))
         self.send(header(**fields) + tail, tail if fields["kind"] == EAGER else None)
@@ -347,6 +359,11 @@ class Rig:
             self.sends.append(post(pattern(size), dest=1, tag=3))
         except PeerLostError:   # it broke the rules, or said FINISH
             assert self.finished or not self.fine()
+
+    @staticmethod
+    def sent_by_0(size):
+        """The data of such a message."""
+        return pattern(size).tobytes()
 
     def do_probe(self, tag):
         """Rank 0 looks whether something is there."""

@@ -30,6 +30,7 @@ from tests.fuzz.packets import (
     Rig,
     header,
 )
+from tests.fuzz.pipes import CHUNK, GRANT, PIPED, TAIL, TAKEN
 
 LONG = "FUZZ_EXAMPLES" in os.environ
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "60"))
@@ -49,10 +50,10 @@ extremes = st.sampled_from((0, 1, 40, 4096, 2**31, 2**32 - 1, 2**63 - 1, 2**63, 
 memory = st.builds(MEMORY.pack, extremes, extremes)
 odd_fields = st.fixed_dictionaries(
     {"kind": st.sampled_from((EAGER, EAGER, RTS, RTS, DONE, DONE, CREDIT, FINISH, RTR, START, FIN,
-                              REVOKE, REVOKED))
+                              REVOKE, REVOKED, GRANT, CHUNK, TAKEN))
      | st.integers(0, 255)},
     optional={
-        "flags": st.sampled_from((SYNC, REFUSED, SYNC | REFUSED, 128)) | st.integers(0, 255),
+        "flags": st.sampled_from((SYNC, REFUSED, SYNC | REFUSED, PIPED, 32)) | st.integers(0, 255),
         "reserved": st.integers(0, 65535), "reserved2": U32, "context": contexts,
         "tag": tags | st.sampled_from((-1, -2, -2**31, 2**31 - 1)), "length": extremes,
         "cookie": guesses | extremes, "live": st.integers(0, 9), "stale": st.integers(0, 9),
@@ -70,6 +71,10 @@ plain_fields = st.one_of(
     st.fixed_dictionaries({"kind": st.sampled_from((START, FIN)), "tag": tags, "length": sizes,
                            "cookie": guesses}),
     st.just({"kind": REVOKE}),
+    st.fixed_dictionaries({"kind": st.sampled_from((CHUNK, TAKEN, GRANT)), "length": sizes,
+                           "cookie": guesses, "step": st.integers(-3, 3)}),
+    st.fixed_dictionaries({"kind": st.just(RTS), "tag": tags, "length": sizes,
+                           "flags": st.just(PIPED), "cookie": guesses | extremes}),
     st.just({"kind": CREDIT}))
 
 
@@ -86,7 +91,10 @@ legal_steps = [
     step("eager", tags, packet_sizes, st.sampled_from((0, SYNC))), step("rendezvous", tags, sizes),
     step("answer", index, st.integers(0, 1)), step("answer", index, st.just(0)),
     step("put", st.sampled_from(TAGS), sizes), step("put", st.sampled_from(TAGS), sizes),
-    step("offer", st.sampled_from((3, 3, 0)), sizes)]
+    step("offer", st.sampled_from((3, 3, 0)), sizes),
+    step("piped", tags, sizes), step("piped", st.sampled_from(TAGS), sizes),
+    step("chunk", sizes, st.integers(1, 3)), step("chunk", sizes, st.integers(1, 3)),
+    step("grant", index, st.integers(0, 7)), step("take"), step("take")]
 odd_steps = [
     step("raw", st.binary(max_size=120)),
     step("raw", st.builds(lambda byte, size: bytes((byte,)) * size, st.integers(0, 255),
@@ -136,6 +144,9 @@ def test_every_length(kind):
 # A receive of rank 0 that offers its buffer, and the START that takes the first offer.
 OFFERING = ("receive", 0, 70_000)
 STARTING = {"kind": START, "tag": 0, "length": 10, "offered": 0}
+# GRANT of the first message of rank 0; a message of rank 1 that rank 0 has granted.
+GRANTING = {"kind": GRANT, "live": 0, "length": 70_000, "context": 64}
+PIPING = [("receive", 0, 70_000), ("piped", 0, 60_000), ("turn", 5)]
 FORBIDDEN = {
     "DONE with bytes behind": [("send", 70_000), ("packet", {"kind": DONE, "live": 0}, b"x")],
     "DONE with a foreign flag": [("send", 70_000),
@@ -175,6 +186,53 @@ FORBIDDEN = {
     "FIN of another length":
         [OFFERING, ("packet", STARTING), ("packet", {**STARTING, "kind": FIN, "length": 9})],
     "REVOKE after FINISH": [("packet", {"kind": FINISH}), ("packet", {"kind": REVOKE})],
+    "GRANT of nothing": [("packet", {"kind": GRANT, "length": 5, "context": 64}, bytes(24))],
+    "GRANT of no bytes":
+        [("send", 70_000), ("packet", {"kind": GRANT, "live": 0, "context": 64}, bytes(24))],
+    "GRANT of more than was announced": [
+        ("send", 70_000), ("packet", {**GRANTING, "length": 70_001}, bytes(24))],
+    "GRANT without room": [("send", 70_000), ("packet", {**GRANTING, "context": 0}, bytes(24))],
+    "GRANT of blocks that do not fit": [
+        ("send", 70_000), ("packet", {**GRANTING, "tag": 72}, bytes(24))],
+    "GRANT of blocks without data": [
+        ("send", 70_000), ("packet", {**GRANTING, "tag": 8}, bytes(24))],
+    "GRANT of blocks that are not aligned": [
+        ("send", 70_000), ("packet", {**GRANTING, "tag": 60}, bytes(24))],
+    "GRANT of blocks larger than a buffer": [
+        ("send", 70_000), ("packet", {**GRANTING, "tag": 1 << 20, "context": 1 << 21}, bytes(24))],
+    "GRANT with a foreign flag": [
+        ("send", 70_000), ("packet", {**GRANTING, "flags": REFUSED}, bytes(24))],
+    "GRANT without its end": [("send", 70_000), ("packet", GRANTING)],
+    "GRANT twice": [("send", 70_000), ("grant", 0, 1), ("turn", 3),
+                    ("packet", {**GRANTING, "stale": -1}, bytes(24))],
+    "GRANT of an eager message":
+        [("send", 10, 1), ("packet", {**GRANTING, "length": 10}, bytes(24))],
+    "GRANT after FINISH": [
+        ("send", 70_000), ("packet", {"kind": FINISH}), ("packet", {**GRANTING, "stale": -1},
+                                                         bytes(24))],
+    "TAKEN of nothing": [("packet", {"kind": TAKEN, "cookie": 1 << 32 | 127})],
+    "TAKEN of a send that was not granted": [
+        ("send", 70_000), ("packet", {"kind": TAKEN, "live": 0})],
+    "TAKEN of what was not sent": [
+        ("send", 200_000), ("grant", 0, 0), ("turn", 9), ("packet", {"kind": TAKEN, "stale": -1,
+                                                                     "step": 99})],
+    "DONE before all is sent": [
+        ("send", 200_000), ("grant", 0, 0), ("turn", 2), ("packet", {"kind": DONE, "stale": -1})],
+    "CHUNK of nothing": [("packet", {"kind": CHUNK, "length": 5, "cookie": 1 << 32 | 127})],
+    "CHUNK of a receive that was not granted": [
+        ("receive", 0, 70_000), ("packet", {"kind": CHUNK, "length": 5, "offered": 0})],
+    "CHUNK longer than a buffer": [
+        *PIPING, ("packet", {"kind": CHUNK, "granted": 0, "length": 16_385})],
+    "CHUNK longer than the message": [
+        ("receive", 0, 70_000), ("piped", 0, 5000), ("turn", 5),
+        ("packet", {"kind": CHUNK, "granted": 0, "length": 5001})],
+    "CHUNK without bytes": [*PIPING, ("packet", {"kind": CHUNK, "granted": 0})],
+    "CHUNK twice": [*PIPING, ("packet", {"kind": CHUNK, "granted": 0, "ahead": 1, "length": 9}),
+                    ("packet", {"kind": CHUNK, "granted": 0, "ahead": 1, "length": 9})],
+    "CHUNK from too far ahead": [
+        *PIPING, ("packet", {"kind": CHUNK, "granted": 0, "ahead": 3, "length": 9})],
+    "CHUNK from behind": [
+        *PIPING, ("packet", {"kind": CHUNK, "granted": 0, "ahead": -1, "length": 9})],
     "REVOKED without REVOKE": [("packet", {"kind": REVOKED})],
 }
 
@@ -233,6 +291,34 @@ def test_a_read_after_its_done_gets_no_help(kind):
     if kind == "shm":
         assert rig.world.fabrics[0].counters["chunks_helped"] == 0
     rig.run([("honest", 100_000)])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("address, key", [(0, 0), (4096, 1), (2**64 - 4096, 2**64 - 1)])
+def test_buffers_that_are_not_there(kind, address, key):
+    """R5, R8: the send into them fails, CHUNK says REFUSED, and all goes on."""
+    rig = Rig(kind)
+    seen = []
+    arrived = rig.arrived
+    rig.arrived = lambda packet: (seen.append(packet), arrived(packet))
+    rig.run([("send", 80_000), ("turn", 5),
+             ("packet", {**GRANTING, "context": 4096}, TAIL.pack(address, key, 5)),
+             ("turn", 30), ("eager", 1, 10)])
+    told = [(one[1], one[24:32]) for one in seen if one[0] == CHUNK]
+    assert told == [(REFUSED, (5).to_bytes(8, "little"))]
+    assert rig.engine.counters()["protocol_errors"] == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_piped_messages(kind):
+    """Q1-Q4: chunks of a second implementation, and chunks into it, between other messages."""
+    rig = Rig(kind)
+    rig.run([("receive", 0, 70_000), ("receive", 0, 30_000), ("piped", 0, 70_000),
+             ("piped", 0, 60_000), ("send", 200_000), ("turn", 9), ("grant", 0, 5), ("turn", 9),
+             *[("chunk", 9000, 2), ("turn", 9), ("take",), ("turn", 9)] * 20, ("eager", 0, 10)])
+    assert not rig.into and not rig.out_of and not rig.sends
+    assert rig.engine.counters()["protocol_errors"] == 0
+    assert rig.engine.counters()["sends_piped"] == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)

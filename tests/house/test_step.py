@@ -24,7 +24,7 @@ FORBIDDEN = {"malloc", "calloc", "realloc", "free", "PyMem_Malloc", "PyMem_Callo
              "poll", "epoll_wait", "usleep", "nanosleep", "sched_yield", "pthread_mutex_lock",
              "engine_lock", "mmap", "munmap", "open", "close", "accept4", "connect"}
 # Registering is for calls: who reaches it from a step asks `in_call` first (checked below).
-GUARDED = {"op_register"}
+GUARDED = {"op_register", "pool_extend", "lane_reserve", "lanes_keep"}
 # Tables that are filled once, at import.
 CONSTANT = {"OPS", "MODES", "operations", "table", "tried"}
 

@@ -6,21 +6,21 @@ from posix.unistd cimport read, write
 from pyrdv.engine.matching cimport (
     posted_add, posted_remove, posted_reserve, unexpected_find, unexpected_remove)
 from pyrdv.engine.op cimport (
-    message_hold, message_release, op_complete, op_new, op_register, op_release)
+    message_hold, message_release, op_complete, op_new, op_release)
 from pyrdv.engine.peer cimport peer_connect, queue_append, queue_remove
 from pyrdv.engine.protocols.eager cimport eager_deliver, eager_post
 from pyrdv.engine.protocols.loopback cimport loop_deliver, loop_send
 from pyrdv.engine.protocols.rendezvous_get cimport get_deliver
 from pyrdv.engine.protocols.rendezvous_put cimport (
     predicted, revoke_needed, revoke_start, rtr_offer)
-from pyrdv.engine.protocols.select cimport PROTOCOL_EAGER, choose, eager_limit
+from pyrdv.engine.protocols.select cimport PROTOCOL_EAGER, choose, eager_limit, prepare
 from pyrdv.engine.state cimport (
     ANY_PEER, MESSAGE_EAGER, MESSAGE_RTS, OP_CANCELLED, OP_COMPLETE, OP_MATCH, OP_NO_MEMORY,
     OP_NOT_REGISTERED, OP_PEER_LOST, OP_POSTED, OP_QUEUED, OP_READING, OP_RECV, OP_SEND, OP_SYNC,
     OP_WAITING, OP_WRITING, PEER_CLOSED, PEER_LOST, PEER_SELF, PEER_UP, engine_t, message_t, op_t,
     peer_t)
 from pyrdv.engine.step cimport announce, keep_moving, maintain, step, turn
-from pyrdv.fabrics.contract cimport ACCESS_REMOTE_READ, FABRIC_AGAIN, FABRIC_OK
+from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_OK
 
 
 cdef enum:
@@ -59,7 +59,7 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
     op.state = OP_QUEUED
     if sync:
         op.flags |= OP_SYNC
-    if length > eager_limit(e, p) and op_register(e, op, peer, ACCESS_REMOTE_READ) != 0:
+    if length > eager_limit(e, p) and prepare(e, p, op) != FABRIC_OK:
         op_complete(e, op, OP_NOT_REGISTERED)
         op_release(e, op)
         return -OP_NOT_REGISTERED
@@ -269,7 +269,7 @@ cdef bint engine_sleep_prepare(engine_t *e, uint32_t epoch) noexcept nogil:
     cdef int i
     cdef bint quiet
     engine_lock(&e.lock)
-    quiet = e.epoch == epoch and e.starved == 0
+    quiet = e.epoch == epoch and e.starved == 0 and e.lane_work == 0
     if quiet:
         for i in range(e.fabric_count):
             if e.fabrics[i].ops.arm(e.fabrics[i]) != FABRIC_OK:

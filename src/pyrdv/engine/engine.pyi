@@ -23,6 +23,7 @@ class Engine:
         speculation: str = "indexed",
         adapt: int = 80,
         initial_turn: bool = True,
+        **pipeline: str | int,
     ) -> Engine: ...
     @property
     def rank(self) -> int: ...

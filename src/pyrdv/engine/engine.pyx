@@ -9,15 +9,16 @@ from posix.unistd cimport close, getpid
 from pyrdv.engine.calls cimport (
     engine_cancel, engine_lock, engine_probe, engine_release, engine_sleep_finish,
     engine_sleep_prepare, engine_turn, engine_unlock, envelope_t, wake_sleepers)
+from pyrdv.engine.lanes cimport lanes_configure
 from pyrdv.engine.matching cimport index_free, index_init
 from pyrdv.engine.op cimport pools_free, pools_reserve
 from pyrdv.engine.peer cimport peer_connect
 from pyrdv.engine.protocols.finish cimport finish_post
 from pyrdv.engine.speculation.indexed cimport indexed_policy
 from pyrdv.engine.state cimport (
-    ANY_PEER, ANY_TAG_, FABRICS_MAX, OP_CANCELLING, OP_COMPLETE, OP_FREE, OP_LANDING, OP_PEER_LOST,
-    OP_POSTED, OP_QUEUED, OP_READING, OP_READY, OP_SEND, OP_WAITING, OP_WRITING, OPS_PER_SLAB,
-    PEER_SELF, PEER_UP, UNIT, engine_t, op_t, peer_t, ticks_scale)
+    ANY_PEER, ANY_TAG_, FABRICS_MAX, OP_CANCELLING, OP_COMPLETE, OP_FREE, OP_LANDING, OP_LANELESS,
+    OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING, OP_READY, OP_SEND, OP_WAITING,
+    OP_WRITING, OPS_PER_SLAB, PEER_SELF, PEER_UP, UNIT, engine_t, op_t, peer_t, ticks_scale)
 from pyrdv.engine.step cimport maintain, turn
 from pyrdv.fabrics.contract cimport CAP_POLLED, EVENT_CLOSED, EVENT_LOST, FABRIC_AGAIN, Fabric
 
@@ -133,18 +134,20 @@ cdef class Engine:
         Per cent of an envelope's offers below which they are stopped; 0 never stops them.
     initial_turn : bool
         Whether large sends and receives first look whether their peer's packet has come.
+    **pipeline
+        Those of `pyrdv.engine.lanes.DEFAULTS`.
 
     Raises
     ------
     ValueError
-        If ranks and fabrics do not fit together, or there is no such speculation.
+        If ranks and fabrics do not fit together, or there is no such speculation or protocol.
     MemoryError
     """
 
     def __cinit__(self, int rank, int size, fabrics, uint64_t eager_max=0,
                   uint64_t unexpected_max=64 << 20, uint64_t spin_ns=20000,
                   uint64_t yield_ns=50000, routes=None, speculation="indexed", uint32_t adapt=80,
-                  bint initial_turn=True):
+                  bint initial_turn=True, **pipeline):
         cdef engine_t *e
         if not 0 <= rank < size:
             raise ValueError(f"rank {rank} is not in 0..{size - 1}")
@@ -162,6 +165,7 @@ cdef class Engine:
         set_policy(e, speculation)
         e.adapt = adapt
         e.initial_turn = initial_turn
+        lanes_configure(e, pipeline)
         e.spin_ns = spin_ns
         e.yield_ns = yield_ns
         ticks_begin(&e.ticks)
@@ -266,7 +270,8 @@ cdef class Engine:
         cdef uint32_t i
         for i in range(self.c.op_slab_count * OPS_PER_SLAB):
             op = &self.c.op_slabs[i // OPS_PER_SLAB][i % OPS_PER_SLAB]
-            if op.state in (OP_QUEUED, OP_READY, OP_READING, OP_LANDING, OP_WRITING) \
+            if op.state in (OP_QUEUED, OP_READY, OP_READING, OP_LANDING, OP_WRITING,
+                            OP_LANELESS, OP_PIPING) \
                     or op.state == OP_POSTED and op.flags & OP_CANCELLING:
                 return False
         return True
@@ -291,7 +296,8 @@ cdef class Engine:
         found = []
         for i in range(self.c.op_slab_count * OPS_PER_SLAB):
             op = &self.c.op_slabs[i // OPS_PER_SLAB][i % OPS_PER_SLAB]
-            if op.state == OP_WAITING:
+            if op.state == OP_WAITING \
+                    or op.kind == OP_SEND and op.state in (OP_LANELESS, OP_PIPING):
                 found.append((op.peer, op.tag, op.length))
         return found
 

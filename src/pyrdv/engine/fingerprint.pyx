@@ -9,7 +9,7 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from pyrdv.engine.state cimport (
     ANY_PEER, ANY_TAG_, HABITS, OP_COMPLETE, OP_FREE, OP_POSTED, OPS_PER_SLAB, SENT_LOG, engine_t,
-    habit_t, message_t, node_t, offer_t, op_t, peer_t)
+    habit_t, lane_t, message_t, node_t, offer_t, op_t, peer_t)
 
 
 cdef inline void mix(uint64_t *h, uint64_t value) noexcept nogil:
@@ -109,6 +109,41 @@ cdef void mix_peer(uint64_t *h, peer_t *p) noexcept nogil:
             mix(h, <uint64_t> p.sent[i].context << 32 | <uint32_t> p.sent[i].tag)
 
 
+cdef void mix_lane(uint64_t *h, const lane_t *lane) noexcept nogil:
+    mix(h, <uint64_t> lane.index << 32 | lane.peer)
+    mix(h, <uint64_t> (lane.op.index if lane.op != NULL else 0xFFFFFFFFu) << 32 | lane.base)
+    mix(h, <uint64_t> lane.receiving << 24 | <uint64_t> lane.granted << 16
+        | <uint64_t> lane.checked << 8 | lane.busy)
+    mix(h, <uint64_t> lane.filled << 32 | lane.posted)
+    mix(h, <uint64_t> lane.taken << 32 | lane.told)
+    mix(h, lane.offset)
+    mix(h, lane.noticed)
+    mix(h, lane.within)
+    mix(h, lane.lengths[0] << 42 ^ lane.lengths[1] << 21 ^ lane.lengths[2])
+
+
+cdef void mix_lanes(uint64_t *h, engine_t *e) noexcept nogil:
+    cdef uint32_t i
+    cdef const lane_t *lane = e.lanes_used
+    cdef const peer_t *p = e.laneless
+    cdef const op_t *op
+    while lane != NULL:
+        mix_lane(h, lane)
+        lane = lane.next
+    mix(h, e.lane_count)
+    for i in range(e.lane_count):
+        # Whose WRITEs a free one is open to, and where it goes on counting.
+        mix(h, <uint64_t> e.lanes[i].peer << 32 | e.lanes[i].base)
+    while p != NULL:
+        mix(h, p.rank)
+        for i in range(2):
+            op = p.laneless_head[i]
+            while op != NULL:
+                mix(h, op.index)
+                op = op.next
+        p = p.next_laneless
+
+
 cdef inline void mix_habit(uint64_t *h, const habit_t *habit) noexcept nogil:
     if habit.known:
         mix(h, <uint64_t> habit.context << 32 | <uint32_t> habit.tag)
@@ -126,6 +161,7 @@ cdef uint64_t engine_fingerprint(engine_t *e) noexcept nogil:
     for i in range(HABITS):
         mix_habit(&h, &e.habits[i])
     mix_unexpected(&h, e)
+    mix_lanes(&h, e)
     for i in range(e.size):
         mix_peer(&h, &e.peers[i])
     return h

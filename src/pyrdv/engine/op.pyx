@@ -72,6 +72,7 @@ cdef op_t *op_new(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_
     op.total = 0
     op.moved = 0
     op.message = NULL
+    op.lane = NULL
     return op
 
 
@@ -105,6 +106,10 @@ cdef void op_complete(engine_t *e, op_t *op, int error) noexcept nogil:
         op.local_fabric.ops.deregister(op.local_fabric, &op.local)
         op.flags &= <uint8_t> ~OP_REGISTERED
         e.regions_in_use -= 1
+    if op.lane != NULL:
+        # The lane may still have WRITEs under way, from memory of its own.
+        op.lane.op = NULL
+        op.lane = NULL
     op.error = error
     op.state = OP_COMPLETE
     e.epoch += 1
@@ -129,6 +134,7 @@ cdef int op_register(engine_t *e, op_t *op, uint32_t peer, int access) noexcept 
         op.flags &= <uint8_t> ~OP_REGISTERED
         e.regions_in_use -= 1
     if fabric.ops.register_memory(fabric, op.buffer, op.length, access, &op.local) != FABRIC_OK:
+        e.counters.registrations_refused += 1
         return OP_NOT_REGISTERED
     op.local_fabric = fabric
     op.flags |= OP_REGISTERED

@@ -31,6 +31,7 @@ cdef enum:
     OFFERS_MAX = 32             # offers kept per peer
     SENT_LOG = 64               # announcements to one peer whose envelopes are remembered
     HABITS = 256                # envelopes whose use of RTRs is remembered
+    LANE_BUFFERS = 3            # bounce buffers of one lane
 
 # Results of operations; errors.from_status turns them into exceptions.
 cdef enum op_error:
@@ -57,6 +58,8 @@ cdef enum op_state:
     OP_LANDING = 6              # receive: START came, the peer writes into its buffer
     OP_WRITING = 7              # send: WRITE under way
     OP_COMPLETE = 8
+    OP_LANELESS = 9             # matched receive, or granted send: waits for a lane
+    OP_PIPING = 10              # its data passes through a lane
 
 cdef enum op_flag:
     OP_SYNC = 1                 # send: complete only when matched
@@ -66,6 +69,7 @@ cdef enum op_flag:
                                 # op.error says why
     OP_OFFERED = 16             # posted receive: the peer may hold its RTR
     OP_CANCELLING = 32          # posted receive: cancelled once its peer's RTRs are revoked
+    OP_PIPED = 64               # its data goes by superpipeline
 
 cdef enum message_kind:
     MESSAGE_EAGER = 1
@@ -84,6 +88,16 @@ cdef enum peer_state:
     PEER_CLOSED = 2             # it finished in good order
     PEER_LOST = 3               # it died or broke the protocol
     PEER_SELF = 4
+
+cdef enum protocol_choice:      # of messages that are too long for eager
+    CHOICE_AUTO = 0             # get, unless memory cannot be registered
+    CHOICE_GET = 1
+    CHOICE_PIPELINE = 2
+
+cdef enum arrival_choice:       # how a receiver learns that a block of a chunk is there
+    ARRIVAL_AUTO = 0            # flags where the fabric writes in order, else notice
+    ARRIVAL_FLAGS = 1           # with a CRC where it does not
+    ARRIVAL_NOTICE = 2          # by the CHUNK behind the WRITE
 
 # A member of an index: entries of one key form a queue, led by the oldest.
 cdef struct node_t:
@@ -128,6 +142,43 @@ cdef struct op_t:
     uint64_t remote
     uint64_t remote_key
     message_t *message          # OP_MATCH: what was matched; send to self: what waits
+    lane_t *lane                # superpipeline: what its data passes through, or NULL
+    uint32_t grant_base         # granted sends: fields of GRANT, until there is a lane
+    uint32_t grant_room
+    uint32_t grant_block
+    uint8_t grant_flags
+
+cdef struct lane_t:             # three registered bounce buffers
+    lane_t *next                # of its pool, or of the lanes in use
+    op_t *op                    # whose data passes; NULL: it only waits for its WRITEs to end
+    fabric_t *fabric
+    char *memory                # LANE_BUFFERS buffers of engine.lane_bytes
+    region local
+    uint32_t index              # in engine.lanes
+    uint32_t peer               # rank; receiving: whose WRITEs the region is open to
+    uint8_t receiving
+    uint8_t registered
+    uint8_t granted             # receiving: GRANT was posted
+    uint8_t checked             # flags carry a CRC
+    uint8_t streaming           # copies go past the caches
+    uint32_t block              # bytes of a block and its flag; 0: no flags
+    uint64_t room               # bytes of payload that one buffer of the receiver holds
+    uint32_t base               # number of the first chunk; receiving: counts on from use to use
+    uint32_t filled             # sending: chunks copied into buffers
+    uint32_t posted             # sending: chunks whose WRITE was posted
+    uint8_t busy                # sending: bit i, the WRITE from buffer i is not complete
+    uint32_t taken              # chunks copied out; sending: as TAKEN told
+    uint32_t told               # receiving: of those, told by TAKEN
+    uint64_t offset             # bytes of the message copied in, or out
+    uint64_t noticed            # receiving: bytes of the chunks that CHUNK told of
+    uint64_t within             # receiving: bytes of the present chunk copied out
+    uint64_t lengths[3]         # bytes of the chunk in each buffer; receiving: 0, no CHUNK yet
+    uint64_t chunk              # sending: bytes of the next chunk
+
+cdef struct pool_t:             # lanes of one fabric and direction
+    lane_t *free
+    uint32_t count              # of all, those in use included
+    uint32_t used
 
 cdef struct message_t:
     node_t nodes[4]             # exact, any tag, any source, any both
@@ -199,6 +250,11 @@ cdef struct peer_t:
     uint32_t offer_count
     offer_t *offers             # its RTRs, oldest last
     sent_t *sent                # ring of SENT_LOG, by sequence number; NULL: no memory for it
+    uint32_t lanes[2]           # in use with it; [0] sending, [1] receiving
+    op_t *laneless_head[2]      # operations that wait for one, likewise
+    op_t *laneless_tail[2]
+    peer_t *next_laneless       # engine.laneless
+    uint8_t laneless            # it is in that list
 
 cdef struct engine_t
 
@@ -211,6 +267,13 @@ cdef struct counters_t:
     uint64_t unexpected
     uint64_t reads
     uint64_t writes
+    uint64_t sends_piped        # sends whose data was asked for by GRANT
+    uint64_t chunks_sent
+    uint64_t blocks_early       # taken by their flag, before the CHUNK
+    uint64_t blocks_torn        # their flag was there before their data (found by the CRC)
+    uint64_t lanes_waited       # operations that had to wait for a lane
+    uint64_t lanes_bound        # lanes registered anew for another peer
+    uint64_t registrations_refused
     uint64_t rtrs_sent
     uint64_t rtrs_received
     uint64_t rtrs_used          # received, and answered by START
@@ -269,6 +332,20 @@ cdef struct engine_t:
     uint32_t adapt              # per cent of RTRs used below which they are stopped; 0: never
     uint32_t advices            # habits with something to tell
     habit_t habits[HABITS]
+    uint8_t protocol            # protocol_choice
+    uint8_t arrival             # arrival_choice
+    uint8_t lane_work           # a turn ended before all that could be copied was
+    uint32_t lane_bytes         # of one bounce buffer
+    uint32_t lanes_most         # per fabric and direction, but that each peer may have one
+    uint32_t lane_block         # bytes of a block and its flag
+    uint32_t chunk_first        # bytes of the first chunk
+    uint32_t chunk_growth       # per cent of a chunk that the next one has
+    uint32_t lane_count
+    uint32_t lane_limit         # entries of `lanes`
+    lane_t **lanes              # all, by index
+    lane_t *lanes_used
+    pool_t pools[8]             # FABRICS_MAX x (sending, receiving)
+    peer_t *laneless            # peers with operations that wait for a lane
     offer_t *offer_free
     uint32_t offer_free_count
     message_t *message_free

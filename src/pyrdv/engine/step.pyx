@@ -15,37 +15,44 @@ S4  (R4) Announcements of a peer carry consecutive sequence numbers.
 from libc.stdint cimport uint32_t
 from libc.string cimport memcpy
 
+from pyrdv.engine.lanes cimport LANE_ID
 from pyrdv.engine.matching cimport unexpected_reserve
-from pyrdv.engine.op cimport op_complete, op_cookie, op_register, pools_reserve
+from pyrdv.engine.op cimport op_complete, op_cookie, pools_reserve
 from pyrdv.engine.peer cimport (
     credit_serve, credit_take, eager_affordable, peer_activate, peer_connect, queue_pop, ready_pop)
 from pyrdv.engine.protocols.done cimport done_arrived, done_serve
 from pyrdv.engine.protocols.eager cimport eager_arrived, eager_post
 from pyrdv.engine.protocols.finish cimport end_operations, finish_act, finish_arrived
+from pyrdv.engine.protocols.pipe_in cimport chunk_arrived
+from pyrdv.engine.protocols.pipe_out cimport (
+    grant_arrived, pipe_refuse, pipe_written, taken_arrived)
 from pyrdv.engine.protocols.rendezvous_get cimport (
     get_ended, get_serve, rts_arrived, rts_post)
 from pyrdv.engine.protocols.rendezvous_put cimport (
     fin_arrived, offer_for, put_ended, put_serve, revoke_act, revoke_arrived, revoke_serve,
     revoked_arrived, rtr_arrived, start_arrived, start_post)
-from pyrdv.engine.protocols.select cimport PROTOCOL_EAGER, choose
+from pyrdv.engine.protocols.select cimport PROTOCOL_EAGER, choose, prepare
+from pyrdv.engine.protocols.superpipeline cimport pipe_turn
 from pyrdv.engine.speculation.adaptation cimport advice_heard
 from pyrdv.engine.state cimport (
-    MESSAGES_LOW, OFFERS_LOW, OP_DONE_ONLY, OP_NOT_REGISTERED, OP_PEER_LOST, OP_REGISTERED,
-    OP_SEND, OP_SYNC, OP_WAITING, PEER_CLOSED, PEER_LOST, PEER_NEW, PEER_UP, POLL_BATCH,
-    REVOKE_ANSWERED, SERVE_LIMIT, engine_t, offer_t, op_t, peer_t)
+    MESSAGES_LOW, OFFERS_LOW, OP_DONE_ONLY, OP_NOT_REGISTERED, OP_PEER_LOST, OP_PIPED, OP_SEND,
+    OP_SYNC, OP_WAITING, PEER_CLOSED, PEER_LOST, PEER_NEW, PEER_UP, POLL_BATCH, REVOKE_ANSWERED,
+    SERVE_LIMIT, engine_t, offer_t, op_t, peer_t)
 from pyrdv.engine.wire cimport (
-    PACKET_ADVICE, PACKET_CREDIT, PACKET_DONE, PACKET_EAGER, PACKET_FIN, PACKET_FINISH,
-    PACKET_REFUSED, PACKET_REVOKE, PACKET_REVOKED, PACKET_RTR, PACKET_RTS, PACKET_START,
-    PACKET_SYNC, WIRE_HEADER, WIRE_RTR, WIRE_RTS, header_t, rtr_t, rts_t)
+    PACKET_ADVICE, PACKET_CHECKED, PACKET_CHUNK, PACKET_CREDIT, PACKET_DONE, PACKET_EAGER,
+    PACKET_FIN, PACKET_FINISH, PACKET_GRANT, PACKET_PIPED, PACKET_REFUSED, PACKET_REVOKE,
+    PACKET_REVOKED, PACKET_RTR, PACKET_RTS, PACKET_START, PACKET_SYNC, PACKET_TAKEN, WIRE_GRANT,
+    WIRE_HEADER, WIRE_RTR, WIRE_RTS, grant_t, header_t, rtr_t, rts_t)
 from pyrdv.fabrics.contract cimport (
-    ACCESS_REMOTE_READ, EVENT_CLOSED, EVENT_LOST, EVENT_PACKET, EVENT_READ, EVENT_WRITE,
-    FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, completion, fabric_t)
+    EVENT_CLOSED, EVENT_LOST, EVENT_PACKET, EVENT_READ, EVENT_WRITE, FABRIC_AGAIN, FABRIC_LOST,
+    FABRIC_OK, completion, fabric_t)
 
 
 # Wire layouts are pinned (docs/wire.md); enforced where the packets are parsed.
-if sizeof(header_t) != WIRE_HEADER or sizeof(rts_t) != WIRE_RTS or sizeof(rtr_t) != WIRE_RTR:
+if sizeof(header_t) != WIRE_HEADER or sizeof(rts_t) != WIRE_RTS or sizeof(rtr_t) != WIRE_RTR \
+        or sizeof(grant_t) != WIRE_GRANT:
     raise ImportError(f"wire layout: header {sizeof(header_t)}, RTS {sizeof(rts_t)}, "
-                      f"RTR {sizeof(rtr_t)} bytes")
+                      f"RTR {sizeof(rtr_t)}, GRANT {sizeof(grant_t)} bytes")
 
 
 cdef enum:
@@ -72,13 +79,12 @@ cdef int announce(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
             else:
                 op_complete(e, op, 0)
     else:
-        if op.length and not op.flags & OP_REGISTERED:
-            if not e.in_call:
-                e.call_needed = 1
-                return FABRIC_AGAIN
-            if op_register(e, op, p.rank, ACCESS_REMOTE_READ) != 0:
-                op_complete(e, op, OP_NOT_REGISTERED)
-                return FABRIC_LOST
+        status = prepare(e, p, op)
+        if status == FABRIC_AGAIN:
+            return status
+        if status != FABRIC_OK:
+            op_complete(e, op, OP_NOT_REGISTERED)
+            return FABRIC_LOST
         offer = offer_for(e, p, op)
         status = rts_post(e, p, op) if offer == NULL else start_post(e, p, op, offer)
     if status != FABRIC_OK and status != FABRIC_AGAIN:
@@ -100,12 +106,14 @@ cdef bint well_formed(const header_t *h, uint32_t length) noexcept nogil:
         return (length - WIRE_HEADER == h.length
                 and not h.flags & ~(PACKET_SYNC | PACKET_ADVICE))
     if h.kind == PACKET_RTS:
-        return length == WIRE_RTS and not h.flags & ~PACKET_ADVICE
+        return length == WIRE_RTS and not h.flags & ~(PACKET_ADVICE | PACKET_PIPED)
     if h.kind == PACKET_START:
         return length == WIRE_HEADER and not h.flags & ~PACKET_ADVICE
     if h.kind == PACKET_RTR:
         return length == WIRE_RTR and not h.flags
-    if h.kind == PACKET_DONE or h.kind == PACKET_FIN:
+    if h.kind == PACKET_GRANT:
+        return length == WIRE_GRANT and not h.flags & ~PACKET_CHECKED
+    if h.kind == PACKET_DONE or h.kind == PACKET_FIN or h.kind == PACKET_CHUNK:
         return length == WIRE_HEADER and not h.flags & ~PACKET_REFUSED
     return length == WIRE_HEADER and not h.flags
 
@@ -128,8 +136,18 @@ cdef bint never_refused(engine_t *e, peer_t *p, const header_t *h,
                         const void *data) noexcept nogil:
     """Handle a packet of a kind that is always taken; whether it is legal."""
     cdef rtr_t rtr
+    cdef grant_t grant
     if h.kind == PACKET_CREDIT:
         return True
+    if h.kind == PACKET_CHUNK:
+        return chunk_arrived(e, p, h)
+    if h.kind == PACKET_TAKEN:
+        return taken_arrived(e, p, h)
+    if h.kind == PACKET_GRANT:
+        grant.header = h[0]
+        memcpy(<char *> &grant + WIRE_HEADER, <const char *> data + WIRE_HEADER,
+               WIRE_GRANT - WIRE_HEADER)
+        return grant_arrived(e, p, &grant)
     if h.kind == PACKET_RTR:
         rtr.header = h[0]
         memcpy(<char *> &rtr + WIRE_HEADER, <const char *> data + WIRE_HEADER,
@@ -212,7 +230,10 @@ cdef int take_batch(engine_t *e, fabric_t *fabric, int count) noexcept nogil:
         elif c.kind == EVENT_READ:
             get_ended(e, c)
         elif c.kind == EVENT_WRITE:
-            put_ended(e, c)
+            if c.id & LANE_ID:
+                pipe_written(e, c)
+            else:
+                put_ended(e, c)
         elif c.kind == EVENT_LOST or c.kind == EVENT_CLOSED:
             p.gone = c.kind
             e.call_needed = 1
@@ -223,6 +244,12 @@ cdef int take_batch(engine_t *e, fabric_t *fabric, int count) noexcept nogil:
         for i in range(count):
             e.peers[e.batch[i].peer].refused = 0
     return happened
+
+
+cdef inline int serve_transfer(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+    if op.kind != OP_SEND:
+        return get_serve(e, p, op)
+    return pipe_refuse(e, p, op) if op.flags & OP_PIPED else put_serve(e, p, op)
 
 
 cdef int serve_peer(engine_t *e, peer_t *p) noexcept nogil:
@@ -237,7 +264,7 @@ cdef int serve_peer(engine_t *e, peer_t *p) noexcept nogil:
         else:
             # get_serve may turn the op into a DONE-only one and queue it again.
             ready_pop(p)
-            status = put_serve(e, p, op) if op.kind == OP_SEND else get_serve(e, p, op)
+            status = serve_transfer(e, p, op)
             if status == FABRIC_AGAIN:
                 op.next = p.ready_head
                 p.ready_head = op
@@ -286,6 +313,8 @@ cdef int step(engine_t *e) noexcept nogil:
             happened += take_batch(e, e.fabrics[i], n)
     if e.active != NULL:
         happened += serve(e)
+    if e.lanes_used != NULL or e.laneless != NULL:
+        happened += pipe_turn(e)
     return happened
 
 
@@ -340,7 +369,7 @@ cdef int keep_moving(engine_t *e) noexcept nogil:
     # A call that comes rarely must not move one chunk each time.
     cdef int happened = 0
     cdef int more = 0
-    while e.moving and e.polled and more < TURN_MOVES:
+    while (e.moving and e.polled or e.lane_work) and more < TURN_MOVES:
         happened += step(e)
         more += 1
     return happened

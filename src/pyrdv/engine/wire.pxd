@@ -8,10 +8,11 @@ from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef enum:
-    WIRE_VERSION = 2        # section 1; part of the start-up handshake
+    WIRE_VERSION = 3        # section 1; part of the start-up handshake
     WIRE_HEADER = 40        # sizeof(header_t), asserted in step.pyx
     WIRE_RTS = 56           # sizeof(rts_t), asserted in step.pyx
     WIRE_RTR = 64           # sizeof(rtr_t), asserted in step.pyx
+    WIRE_GRANT = 64         # sizeof(grant_t), asserted in step.pyx
 
 cdef enum packet_kind:      # section 2; retired numbers are never used again
     PACKET_EAGER = 1        # an announcement with its data behind the header
@@ -24,6 +25,9 @@ cdef enum packet_kind:      # section 2; retired numbers are never used again
     PACKET_FIN = 8          # the data of receive `cookie` is in its buffer
     PACKET_REVOKE = 9       # every RTR before this packet is void
     PACKET_REVOKED = 10     # answer: no START for those RTRs follows this packet
+    PACKET_GRANT = 16       # the data of RTS `cookie` is to be written into bounce buffers
+    PACKET_CHUNK = 17       # a chunk of it is in its buffer
+    PACKET_TAKEN = 18       # chunks before `sequence` were copied out of their buffers
 
 cdef enum packet_flag:      # section 2.1
     PACKET_SYNC = 1         # EAGER: answer with DONE when matched
@@ -31,6 +35,8 @@ cdef enum packet_flag:      # section 2.1
     PACKET_STOP = 4         # announcements: send no RTRs of this envelope
     PACKET_RESUME = 8       # announcements: send them again
     PACKET_ADVICE = 12      # either of the two
+    PACKET_CHECKED = 32     # GRANT: flags of blocks carry a CRC
+    PACKET_PIPED = 128      # RTS: the data cannot be read
 
 cdef struct header_t:       # section 3: every packet begins with it
     uint8_t kind
@@ -56,3 +62,10 @@ cdef struct rtr_t:          # section 4.1; header.sequence: announcements handle
     uint64_t key            # of the receiver's region
     uint32_t ahead          # earlier receives of this envelope that are still unmatched
     uint32_t reserved       # zero
+
+cdef struct grant_t:        # section 4.2; header.cookie: the sender's operation, as in RTS;
+    header_t header         # length: bytes wanted; sequence: number of the first chunk;
+                            # context: bytes of a buffer; tag: bytes of a block, 0: no flags
+    uint64_t address        # of the first of LANE_BUFFERS buffers, one behind the other
+    uint64_t key            # of their region
+    uint64_t receive        # the receiver's operation, for CHUNK

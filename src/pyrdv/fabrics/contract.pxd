@@ -74,6 +74,7 @@ cdef enum capability:
     CAP_SINGLE_COPY = 1     # READ/WRITE move data without the peer's CPU
     CAP_LOCAL = 2           # the peer runs on this host
     CAP_POLLED = 4          # READ/WRITE advance only while an end polls
+    CAP_ORDERED = 8         # who polls memory sees the bytes of a WRITE in their order (V8)
 
 cdef struct work_request:
     uint8_t opcode

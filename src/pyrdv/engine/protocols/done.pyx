@@ -7,11 +7,12 @@ synchronous eager message, after the receive was matched and has its data.
 """
 from libc.string cimport memset
 
+from pyrdv.engine.lanes cimport lane_through
 from pyrdv.engine.op cimport op_complete, op_fit, op_lookup
 from pyrdv.engine.peer cimport credits_told, header_fill, ready_append
 from pyrdv.engine.state cimport (
-    OP_DONE_ONLY, OP_INVALID, OP_PEER_LOST, OP_REFUSED, OP_SEND, OP_WAITING, PEER_NEW, PEER_UP,
-    engine_t, op_t, peer_t)
+    OP_DONE_ONLY, OP_INVALID, OP_PEER_LOST, OP_PIPING, OP_REFUSED, OP_SEND, OP_WAITING, PEER_NEW,
+    PEER_UP, engine_t, op_t, peer_t)
 from pyrdv.engine.wire cimport PACKET_DONE, PACKET_REFUSED, WIRE_HEADER, header_t
 from pyrdv.fabrics.contract cimport (
     FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, WR_SEND, work_request)
@@ -59,7 +60,10 @@ cdef void done_start(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
 
 cdef bint done_arrived(engine_t *e, peer_t *p, const header_t *h) noexcept nogil:
     cdef op_t *op = op_lookup(e, h.cookie)
-    if op == NULL or op.kind != OP_SEND or op.state != OP_WAITING or op.peer != p.rank:
+    if op == NULL or op.kind != OP_SEND or op.peer != p.rank:
+        return False
+    if op.state != OP_WAITING and (op.state != OP_PIPING or not h.flags & PACKET_REFUSED
+                                   and not lane_through(op)):
         return False
     if h.length > op.length:
         return False

@@ -11,14 +11,15 @@ their receiver has sent FINISH as well.  Only then does it disconnect.
 from libc.stdint cimport uint32_t
 from libc.string cimport memset
 
+from pyrdv.engine.lanes cimport lane_forget
 from pyrdv.engine.matching cimport posted_remove
 from pyrdv.engine.op cimport op_complete, op_fit
 from pyrdv.engine.peer cimport credits_told, header_fill
 from pyrdv.engine.speculation.offers cimport offers_clear
 from pyrdv.engine.state cimport (
-    OP_CANCELLED, OP_CANCELLING, OP_DONE_ONLY, OP_FREE, OP_LANDING, OP_PEER_LOST, OP_POSTED,
-    OP_QUEUED, OP_READY, OP_REFUSED, OP_WAITING, OPS_PER_SLAB, REVOKE_NONE, engine_t, op_t,
-    peer_t)
+    OP_CANCELLED, OP_CANCELLING, OP_DONE_ONLY, OP_FREE, OP_LANDING, OP_LANELESS, OP_PEER_LOST,
+    OP_PIPING, OP_POSTED, OP_QUEUED, OP_READY, OP_REFUSED, OP_SEND, OP_WAITING, OPS_PER_SLAB,
+    REVOKE_NONE, engine_t, op_t, peer_t)
 from pyrdv.engine.wire cimport PACKET_FINISH, WIRE_HEADER, header_t
 from pyrdv.fabrics.contract cimport FABRIC_OK, WR_SEND, work_request
 
@@ -59,6 +60,9 @@ cdef void end_operation(engine_t *e, peer_t *p, op_t *op, bint everything) noexc
         op_complete(e, op, OP_PEER_LOST)
     elif everything and op.state == OP_LANDING and op.peer == p.rank:
         op_complete(e, op, OP_PEER_LOST)
+    elif (op.state == OP_LANELESS or op.state == OP_PIPING) and op.source == p.rank \
+            and (everything or op.kind == OP_SEND):
+        op_complete(e, op, OP_PEER_LOST)
     elif everything and op.state == OP_READY and op.source == p.rank:
         # The data of an eager message is here; only its DONE cannot be told any more.
         if op.flags & OP_DONE_ONLY and not op.flags & OP_REFUSED:
@@ -72,6 +76,7 @@ cdef void end_operations(engine_t *e, peer_t *p, bint everything) noexcept nogil
     cdef uint32_t slab
     cdef int i
     p.queue_head = p.queue_tail = NULL
+    lane_forget(p, everything)
     offers_clear(e, p)
     p.revoking = REVOKE_NONE
     if everything:

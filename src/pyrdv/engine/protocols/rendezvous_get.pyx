@@ -14,17 +14,21 @@ truncation (R6: later messages are not harmed).  A READ is cut by the fabric's
 from libc.stdint cimport uint64_t
 from libc.string cimport memset
 
+from pyrdv.engine.lanes cimport lanes_keep
 from pyrdv.engine.matching cimport message_keep, posted_find, posted_remove
 from pyrdv.engine.op cimport (
     message_new, message_release, op_complete, op_cookie, op_fit, op_lookup,
     op_matched, op_register)
 from pyrdv.engine.peer cimport announcement_posted, header_fill, ready_append
 from pyrdv.engine.protocols.done cimport done_fill, done_start
+from pyrdv.engine.protocols.pipe_in cimport pipe_receive
+from pyrdv.engine.protocols.pipe_out cimport pipe_announced
 from pyrdv.engine.speculation.adaptation cimport advice
 from pyrdv.engine.state cimport (
-    MESSAGE_RTS, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST, OP_READING, OP_RECV, OP_REFUSED,
-    OP_REGISTERED, OP_WAITING, PEER_NEW, PEER_UP, engine_t, message_t, op_t, peer_t)
-from pyrdv.engine.wire cimport PACKET_RTS, WIRE_HEADER, WIRE_RTS, header_t, rts_t
+    CHOICE_GET, CHOICE_PIPELINE, MESSAGE_RTS, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST,
+    OP_PIPED, OP_READING, OP_RECV, OP_REFUSED, OP_REGISTERED, OP_WAITING, PEER_NEW, PEER_UP,
+    engine_t, message_t, op_t, peer_t)
+from pyrdv.engine.wire cimport PACKET_PIPED, PACKET_RTS, WIRE_HEADER, WIRE_RTS, header_t, rts_t
 from pyrdv.fabrics.contract cimport (
     ACCESS_LOCAL, FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, WR_FENCE, WR_READ, WR_SEND, WR_SIGNALED,
     completion, work_request)
@@ -36,8 +40,12 @@ cdef int rts_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     cdef int status
     header_fill(p, &rts.header, PACKET_RTS, op.context, op.tag, op.length, op_cookie(op))
     rts.header.flags = advice(e, p, op.context, op.tag)
-    rts.address = <uint64_t> op.buffer
-    rts.key = op.local.key
+    rts.address = rts.key = 0
+    if op.flags & OP_PIPED:
+        rts.header.flags |= PACKET_PIPED
+    elif op.length:
+        rts.address = <uint64_t> op.buffer
+        rts.key = op.local.key
     memset(&wr, 0, sizeof(wr))
     wr.opcode = WR_SEND
     wr.header = &rts
@@ -46,7 +54,10 @@ cdef int rts_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     if status == FABRIC_OK:
         announcement_posted(e, p, &rts.header, False)
         op.state = OP_WAITING
+        op.total = op.length
         e.counters.sends_rendezvous += 1
+        if op.flags & OP_PIPED:
+            pipe_announced(e, p, op)
     return status
 
 
@@ -57,6 +68,8 @@ cdef inline uint64_t wanted(const op_t *op) noexcept nogil:
 cdef void get_start(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     if wanted(op) == 0:
         done_start(e, p, op)
+    elif op.flags & OP_PIPED or e.protocol == CHOICE_PIPELINE:
+        pipe_receive(e, p, op)
     elif p.ready_head != NULL or get_serve(e, p, op) == FABRIC_AGAIN:
         ready_append(e, p, op)
 
@@ -71,6 +84,8 @@ cdef bint rts_arrived(engine_t *e, peer_t *p, const rts_t *rts) noexcept nogil:
         op.cookie = h.cookie
         op.remote = rts.address
         op.remote_key = rts.key
+        if h.flags & PACKET_PIPED:
+            op.flags |= OP_PIPED
         get_start(e, p, op)
         return True
     m = message_new(e, 0)
@@ -78,6 +93,7 @@ cdef bint rts_arrived(engine_t *e, peer_t *p, const rts_t *rts) noexcept nogil:
         e.counters.packets_refused += 1
         return False
     m.kind = MESSAGE_RTS
+    m.flags = h.flags & PACKET_PIPED
     m.peer = p.rank
     m.context = h.context
     m.tag = h.tag
@@ -94,6 +110,8 @@ cdef void get_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
     op.cookie = m.cookie
     op.remote = m.remote
     op.remote_key = m.remote_key
+    if m.flags & PACKET_PIPED:
+        op.flags |= OP_PIPED
     message_release(e, m)
     get_start(e, &e.peers[op.source], op)
 
@@ -114,7 +132,11 @@ cdef int get_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
         if not e.in_call:
             e.call_needed = 1
             return FABRIC_AGAIN
+        lanes_keep(e, p)
         if op_register(e, op, p.rank, ACCESS_LOCAL) != 0:
+            if e.protocol != CHOICE_GET:
+                pipe_receive(e, p, op)
+                return FABRIC_LOST
             # The sender must not wait for ever because this side has no memory.
             op.flags |= OP_REFUSED
             op.error = OP_NOT_REGISTERED

@@ -31,6 +31,7 @@ W3  One REVOKE is under way at a time, and no RTR is sent meanwhile.  So REVOKED
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.string cimport memset
 
+from pyrdv.engine.lanes cimport lanes_keep
 from pyrdv.engine.matching cimport posted_find, posted_remove
 from pyrdv.engine.op cimport (
     op_complete, op_cookie, op_fit, op_lookup, op_matched, op_register)
@@ -40,10 +41,10 @@ from pyrdv.engine.protocols.select cimport eager_limit
 from pyrdv.engine.speculation.adaptation cimport advice, withheld
 from pyrdv.engine.speculation.offers cimport offers_clear
 from pyrdv.engine.state cimport (
-    ANY_PEER, ANY_TAG_, OP_CANCELLED, OP_CANCELLING, OP_INVALID, OP_LANDING, OP_OFFERED,
-    OP_PEER_LOST, OP_POSTED, OP_RECV, OP_REFUSED, OP_SEND, OP_WRITING, OPS_PER_SLAB, PEER_NEW,
-    PEER_UP, REVOKE_ANSWERED, REVOKE_NONE, REVOKE_SENT, REVOKE_WANTED, engine_t, node_t,
-    offer_t, op_t, peer_t)
+    ANY_PEER, ANY_TAG_, CHOICE_PIPELINE, OP_CANCELLED, OP_CANCELLING, OP_INVALID, OP_LANDING,
+    OP_OFFERED, OP_PEER_LOST, OP_PIPED, OP_POSTED, OP_RECV, OP_REFUSED, OP_SEND, OP_WRITING,
+    OPS_PER_SLAB, PEER_NEW, PEER_UP, REVOKE_ANSWERED, REVOKE_NONE, REVOKE_SENT, REVOKE_WANTED,
+    engine_t, node_t, offer_t, op_t, peer_t)
 from pyrdv.engine.wire cimport (
     PACKET_FIN, PACKET_REFUSED, PACKET_REVOKE, PACKET_REVOKED, PACKET_RTR, PACKET_START,
     WIRE_HEADER, WIRE_RTR, header_t, rtr_t)
@@ -72,6 +73,7 @@ cdef void rtr_offer(engine_t *e, op_t *op) noexcept nogil:
     cdef work_request wr
     cdef uint32_t ahead
     if op.kind != OP_RECV or op.peer == ANY_PEER or op.tag == ANY_TAG_ \
+            or e.protocol == CHOICE_PIPELINE \
             or op.flags & (OP_OFFERED | OP_CANCELLING):
         return
     p = &e.peers[op.peer]
@@ -80,6 +82,7 @@ cdef void rtr_offer(engine_t *e, op_t *op) noexcept nogil:
         return
     if p.state == PEER_NEW:
         peer_connect(e, p)
+    lanes_keep(e, p)
     # A guess that must wait is not worth a queue.
     if p.state != PEER_UP or op_register(e, op, op.peer, ACCESS_LOCAL | ACCESS_REMOTE_WRITE):
         return
@@ -134,7 +137,7 @@ cdef bint rtr_arrived(engine_t *e, peer_t *p, const rtr_t *rtr) noexcept nogil:
 
 cdef offer_t *offer_for(engine_t *e, peer_t *p, const op_t *op) noexcept nogil:
     cdef offer_t *offer
-    if p.offers == NULL or op.length == 0:
+    if p.offers == NULL or op.length == 0 or op.flags & OP_PIPED:
         return NULL
     offer = e.policy.find(e, p, op.context, op.tag)
     return offer if offer != NULL and offer.capacity >= op.length else NULL

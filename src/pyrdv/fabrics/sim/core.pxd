@@ -111,6 +111,8 @@ cdef struct sim_rank:
     uint32_t region_count
     uint32_t region_free    # first free slot + 1
     uint32_t region_used
+    uint64_t locked         # bytes registered
+    uint64_t lock_limit     # and how many may be; 0: any number
 
 cdef struct sim_note:
     int code
@@ -126,6 +128,7 @@ cdef struct sim_net:
     uint8_t instant         # poll delivers everything first
     uint8_t lazy
     uint8_t single_copy
+    uint8_t scrambled       # the pieces of a WRITE come in another order
     uint8_t overtaking      # unfenced packets pass one whose fence is closed
     double now
     double latency

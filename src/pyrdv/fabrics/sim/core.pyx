@@ -24,7 +24,7 @@ from posix.unistd cimport write
 
 from pyrdv.fabrics.contract cimport (
     ACCESS_REMOTE_READ, ACCESS_REMOTE_WRITE, FABRIC_FAILED, FABRIC_INVALID, FABRIC_LOST,
-    FABRIC_OK, WR_READ,
+    FABRIC_OK, WR_READ, WR_WRITE,
 )
 
 
@@ -358,13 +358,22 @@ cdef bint remote_valid(sim_net *net, uint32_t dst, sim_transfer *tr) noexcept no
             and tr.length <= region.length - (tr.remote - start))
 
 
+cdef uint64_t place(sim_net *net, const sim_transfer *tr) noexcept nogil:
+    """Where the next piece of a WRITE goes: two neighbours change places, if it is scrambled."""
+    cdef uint64_t pair = tr.offset // (2 * net.chunk) * 2 * net.chunk
+    if not net.scrambled or pair + 2 * net.chunk > tr.length - SIM_BOUNCE:
+        return tr.offset
+    return pair if tr.offset > pair else pair + net.chunk
+
+
 cdef void fire_chunk(sim_net *net, uint32_t src, uint32_t dst,
                      sim_transfer *tr) noexcept nogil:
     """Move one piece.  The last of a WRITE first goes into the bounce buffer, so that
     its completion may come before it is placed (V5)."""
     cdef uint64_t rest = tr.length - tr.offset
     cdef uint64_t piece = min(rest, net.chunk)
-    cdef char *remote = <char *>tr.remote + tr.offset
+    cdef uint64_t at = tr.offset
+    cdef char *remote
     if net.ranks[dst].closed:
         sim_finish(net, src, dst, tr, FABRIC_LOST)
         return
@@ -374,19 +383,24 @@ cdef void fire_chunk(sim_net *net, uint32_t src, uint32_t dst,
         return
     tr.turn = net.ranks[dst].turns
     tr.time = max(tr.time, net.now) + piece * net.per_byte
+    if tr.opcode == WR_WRITE:
+        if tr.picked or rest <= SIM_BOUNCE:
+            piece = rest
+        else:
+            piece = min(piece, rest - SIM_BOUNCE)
+            at = place(net, tr)
+    remote = <char *>tr.remote + at
     if tr.opcode == WR_READ:
-        memcpy(tr.local + tr.offset, remote, piece)
+        memcpy(tr.local + at, remote, piece)
     elif tr.picked:
         memcpy(remote, tr.bounce, rest)
-        piece = rest
     elif rest <= SIM_BOUNCE:
-        memcpy(tr.bounce, tr.local + tr.offset, rest)
+        memcpy(tr.bounce, tr.local + at, rest)
         tr.picked = 1
         tr.handed = 1
         return
     else:
-        piece = min(piece, rest - SIM_BOUNCE)
-        memcpy(remote, tr.local + tr.offset, piece)
+        memcpy(remote, tr.local + at, piece)
     tr.offset += piece
     if tr.offset == tr.length:
         sim_finish(net, src, dst, tr, FABRIC_OK)

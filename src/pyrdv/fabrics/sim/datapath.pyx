@@ -413,6 +413,7 @@ cdef void fabric_close(sim_net *net, uint32_t rank) noexcept nogil:
             who.regions[i].next_free = who.region_free
             who.region_free = i + 1
     who.region_used = 0
+    who.locked = 0
 
 
 cdef int sim_maintain(fabric_t *self) noexcept nogil:

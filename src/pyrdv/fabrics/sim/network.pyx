@@ -17,7 +17,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from pyrdv.fabrics.contract cimport (
-    CAP_LOCAL, CAP_SINGLE_COPY, FABRIC_OK, HEADER_MAX, WR_READ, Fabric,
+    CAP_LOCAL, CAP_ORDERED, CAP_SINGLE_COPY, FABRIC_OK, HEADER_MAX, WR_READ, Fabric,
 )
 from pyrdv.fabrics.sim.core cimport (
     FAULT_BUSY_REGION, FAULT_LOCAL_KEY, FAULT_POST_CLOSED, FAULT_RELEASE, FAULT_REMOTE_KEY,
@@ -85,6 +85,8 @@ cdef class Network:
         Claim that the peers run on this host.
     overtaking : bool
         Packets pass one whose fence is still closed, as F1 permits.
+    ordered : bool
+        Claim that the bytes of a WRITE appear in their order (V8).
 
     Notes
     -----
@@ -95,7 +97,7 @@ cdef class Network:
                   double gap=1e-7, double per_byte=1e-10, seed=None, slots=32, transfers=16,
                   packet_max=4096 + HEADER_MAX, eager_max=None, transfer_max=1 << 40,
                   chunk=65536, bint auto=False, bint lazy=False, bint single_copy=True,
-                  bint local=False, bint overtaking=False):
+                  bint local=False, bint overtaking=False, bint ordered=False):
         cdef uint32_t capabilities = 0
         cdef uint32_t rank
         if size < 1 or slots < 1 or transfers < 1 or chunk < 1:
@@ -122,6 +124,8 @@ cdef class Network:
             capabilities |= CAP_SINGLE_COPY
         if local:
             capabilities |= CAP_LOCAL
+        if ordered:
+            capabilities |= CAP_ORDERED
         if eager_max is None:
             eager_max = packet_max - HEADER_MAX
         self.event_limit = size * size * (2 * transfers + SIM_KINDS)
@@ -275,6 +279,15 @@ cdef class Network:
         self.check(src)
         self.check(dst)
         sim_between(&self.net, src, dst).held = held
+
+    def limit(self, rank, nbytes):
+        """Have `rank` register no more than `nbytes` at a time; 0 takes the limit away."""
+        self.check(rank)
+        self.net.ranks[<uint32_t>rank].lock_limit = nbytes
+
+    def scramble(self, bint scrambled=True):
+        """Have the pieces of WRITEs come in another order, whatever the network claims."""
+        self.net.scrambled = scrambled
 
     def delay(self, src, dst, double seconds):
         """Extra latency for whatever `src` posts to `dst` from now on."""

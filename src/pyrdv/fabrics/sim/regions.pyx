@@ -33,6 +33,9 @@ cdef int sim_register(fabric_t *self, void *address, uint64_t length, int access
     cdef uint32_t slot, count
     if address == NULL or length == 0 or access <= 0 or access > 7:
         return FABRIC_INVALID
+    if rank.lock_limit and rank.locked + length > rank.lock_limit:
+        self.error = ENOMEM
+        return FABRIC_FAILED
     if not rank.region_free:
         count = 2 * rank.region_count if rank.region_count else 64
         grown = <sim_region *>realloc(rank.regions, count * sizeof(sim_region))
@@ -54,6 +57,7 @@ cdef int sim_register(fabric_t *self, void *address, uint64_t length, int access
     rank.regions[slot].address = <char *>address
     rank.regions[slot].length = length
     rank.region_used += 1
+    rank.locked += length
     out.key = (<uint64_t>rank.regions[slot].generation << 32) | (slot + 1)
     out.address = address
     out.length = length
@@ -72,4 +76,5 @@ cdef void sim_deregister(fabric_t *self, region *which) noexcept nogil:
     entry.next_free = rank.region_free
     rank.region_free = <uint32_t>which.key
     rank.region_used -= 1
+    rank.locked -= entry.length
     which.key = 0

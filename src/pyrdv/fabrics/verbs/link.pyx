@@ -25,6 +25,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
+from pyrdv.fabrics.contract cimport CAP_ORDERED
 from pyrdv.fabrics.verbs.completing cimport transfers_lost
 from pyrdv.fabrics.verbs.datapath cimport drain
 from pyrdv.fabrics.verbs.libibverbs cimport (
@@ -205,6 +206,11 @@ cdef void offer_ring(verbs_t *f, link_t *link) noexcept nogil:
         f.lib.ibv_query_qp_data_in_order != NULL
         and f.lib.ibv_query_qp_data_in_order(link.id.qp, IBV_WR_RDMA_WRITE, 0) == 1)
     link.ring_crc = not promised
+    # All links are of one device, which answers alike for each.
+    if promised:
+        f.base.capabilities |= CAP_ORDERED
+    else:
+        f.base.capabilities &= ~<uint32_t> CAP_ORDERED
     link.ring_offered = f.ring_mode == 2 or (f.ring_mode == 1 and promised)
 
 

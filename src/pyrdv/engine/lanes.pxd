@@ -1,0 +1,37 @@
+# cython: language_level=3
+"""Lanes: registered bounce buffers of the superpipeline.  Under the lock; step-safe unless marked
+*call*."""
+from libc.stdint cimport uint32_t, uint64_t
+
+from pyrdv.engine.state cimport engine_t, lane_t, op_t, peer_t
+
+cdef enum:
+    # Set in the id of a WRITE from a lane; no operation has so high an index.
+    LANE_ID = 1 << 30
+
+# What `Engine` is told of `DEFAULTS`, a dict; TypeError, ValueError.
+cdef int lanes_configure(engine_t *e, given) except -1
+# call.  Have lanes for messages with `p` before other memory is registered, where that can fail.
+cdef void lanes_keep(engine_t *e, peer_t *p) noexcept nogil
+# call.  Have a lane of that direction for messages with `p`; False: there can be none now.
+cdef bint lane_reserve(engine_t *e, peer_t *p, bint receiving) noexcept nogil
+# A lane for `op`, which leads the next transfer with `p`; a fabric_status.  AGAIN: later,
+# FAILED: there is none and there will be none.
+cdef int lane_take(engine_t *e, peer_t *p, op_t *op, bint receiving) noexcept nogil
+# A lane for a send that was announced but not granted: only one that is free.  It may be taken
+# away again.
+cdef bint lane_early(engine_t *e, peer_t *p, op_t *op) noexcept nogil
+# Nothing of its last operation is under way: back to the pool.
+cdef void lane_free(engine_t *e, lane_t *lane) noexcept nogil
+# Whether all that GRANT asked of send `op` was posted.
+cdef bint lane_through(const op_t *op) noexcept nogil
+# `op` waits for a lane; and what waits for one longest, taken off the queue (NULL: nothing).
+cdef void lane_wait(engine_t *e, peer_t *p, op_t *op, bint receiving) noexcept nogil
+cdef op_t *lane_next(peer_t *p, bint receiving) noexcept nogil
+# Sends to `p` do not wait for lanes any more; `everything`: nor do receives.
+cdef void lane_forget(peer_t *p, bint everything) noexcept nogil
+# The id of a WRITE from a buffer of a lane; and the lane that an id names, or NULL.
+cdef uint64_t lane_id(const lane_t *lane, uint32_t buffer) noexcept nogil
+cdef lane_t *lane_lookup(engine_t *e, uint64_t ident) noexcept nogil
+# The i-th buffer of a lane.
+cdef char *lane_buffer(engine_t *e, const lane_t *lane, uint64_t i) noexcept nogil

@@ -1,0 +1,3 @@
+PROTOCOLS: dict[str, int]
+ARRIVALS: dict[str, int]
+DEFAULTS: dict[str, str | int]

@@ -1,0 +1,314 @@
+# cython: language_level=3
+"""Lanes: registered bounce buffers of the superpipeline.
+
+A lane is three buffers that the chunks of one message use in turn.  A message needs one on each
+side: a receiver takes its own before it asks for the data, a sender takes its own after that.
+
+Invariants:
+
+B1  A lane is never given back to the system; a step takes it from a list of free ones.  New ones
+    are made by calls, up to ``lanes_most`` per fabric and direction.
+B2  No deadlock.  Who holds a receiving lane waits for a sending lane, never the other way round,
+    and who holds both waits for the peer alone.  A lane given to a send that was not asked for yet
+    (`lane_early`) is taken away from it when another one needs it.
+B3  No pair of ranks waits for another pair: a peer with which no lane is in use may have one
+    beyond ``lanes_most``, for the others' may be held by ranks that compute.
+B4  (R8) What a peer may write into, it could write into when its own message is through.  So
+    a receiving lane serves another peer only after it was registered anew.  A sending lane is not
+    open to anybody.
+B5  Chunks of a receiving lane are numbered on from message to message, so that what an earlier
+    one left in the buffers is not taken for the present one.
+"""
+from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memset
+
+from pyrdv.engine.op cimport memory_new
+from pyrdv.engine.state cimport (
+    ARRIVAL_AUTO, ARRIVAL_FLAGS, ARRIVAL_NOTICE, CHOICE_AUTO, CHOICE_GET, CHOICE_PIPELINE,
+    FABRICS_MAX, LANE_BUFFERS, OP_LANELESS, OP_WAITING, engine_t, lane_t, op_t, peer_t, pool_t)
+from pyrdv.fabrics.contract cimport (
+    ACCESS_LOCAL, ACCESS_REMOTE_WRITE, CAP_LOCAL, FABRIC_AGAIN, FABRIC_FAILED, FABRIC_OK)
+
+
+cdef enum:
+    PAGE = 4096
+    CHUNK_GROWTH = 150          # per cent; the paper's constant where nothing was measured
+    NUMBERS_END = 1 << 30       # from here on the buffers are wiped and counted from 1 again (B5)
+
+
+PROTOCOLS = {"auto": CHOICE_AUTO, "get": CHOICE_GET, "pipeline": CHOICE_PIPELINE}
+ARRIVALS = {"auto": ARRIVAL_AUTO, "flags": ARRIVAL_FLAGS, "notice": ARRIVAL_NOTICE}
+
+
+# Parameters of an engine.
+DEFAULTS = {
+    # Of messages too long for eager: `get` moves them without a copy, `pipeline` through bounce
+    # buffers, `auto` so only where memory cannot be registered.
+    "protocol": "auto",
+    # How a receiver sees parts of a pipeline arrive: `flags` in memory, `notice` by packets, `auto`
+    # by flags where the fabric writes in order.
+    "arrival": "auto",
+    "lane_bytes": 128 << 10,    # of one bounce buffer
+    "lanes": 4,                 # triples of them per fabric and direction (B3)
+    "lane_block": 4096,         # of a block and its flag; a multiple of 8
+    "chunk_first": 12 << 10,    # of the first chunk of a message
+}
+
+
+cdef int lanes_configure(engine_t *e, given) except -1:
+    cdef uint32_t lane_bytes, lanes, lane_block, chunk_first
+    if unknown := sorted(set(given) - set(DEFAULTS)):
+        raise TypeError(f"Engine knows no {', '.join(unknown)}")
+    chosen = {**DEFAULTS, **given}
+    for name, words in (("protocol", PROTOCOLS), ("arrival", ARRIVALS)):
+        if chosen[name] not in words:
+            raise ValueError(f"{name}={chosen[name]!r} is not one of {', '.join(words)}")
+    lane_bytes, lanes = chosen["lane_bytes"], chosen["lanes"]
+    lane_block, chunk_first = chosen["lane_block"], chosen["chunk_first"]
+    if lane_block < 16 or lane_block % 8 or lane_bytes % 8 or not lanes or not chunk_first \
+            or not lane_block <= lane_bytes <= 1 << 30:
+        raise ValueError(f"{lanes} lanes of buffers of {lane_bytes} bytes in blocks of "
+                         f"{lane_block}, with a first chunk of {chunk_first}, are not possible")
+    e.protocol = PROTOCOLS[chosen["protocol"]]
+    e.arrival = ARRIVALS[chosen["arrival"]]
+    e.lane_bytes = lane_bytes
+    e.lanes_most = lanes
+    e.lane_block = lane_block
+    e.chunk_first = chunk_first
+    e.chunk_growth = CHUNK_GROWTH
+    return 0
+
+
+cdef pool_t *pool_of(engine_t *e, const peer_t *p, bint receiving) noexcept nogil:
+    cdef int i
+    for i in range(FABRICS_MAX - 1):
+        if e.fabrics[i] == p.fabric:
+            return &e.pools[2 * i + receiving]
+    return &e.pools[2 * (FABRICS_MAX - 1) + receiving]
+
+
+cdef char *lane_buffer(engine_t *e, const lane_t *lane, uint64_t i) noexcept nogil:
+    return lane.memory + i % LANE_BUFFERS * e.lane_bytes
+
+
+cdef uint64_t lane_id(const lane_t *lane, uint32_t buffer) noexcept nogil:
+    return <uint64_t> buffer << 32 | <uint64_t> LANE_ID | lane.index
+
+
+cdef lane_t *lane_lookup(engine_t *e, uint64_t ident) noexcept nogil:
+    cdef uint32_t index = <uint32_t> ident & (<uint32_t> LANE_ID - 1)
+    return e.lanes[index] if index < e.lane_count else NULL
+
+
+cdef bint lane_register(engine_t *e, lane_t *lane, peer_t *p) noexcept nogil:
+    """call.  Register the memory of a lane, for WRITEs of `p` if it receives (B4)."""
+    if lane.registered:
+        p.fabric.ops.deregister(p.fabric, &lane.local)
+        lane.registered = 0
+    if p.fabric.ops.register_memory(
+            p.fabric, lane.memory, <uint64_t> LANE_BUFFERS * e.lane_bytes,
+            ACCESS_LOCAL | ACCESS_REMOTE_WRITE if lane.receiving else ACCESS_LOCAL,
+            &lane.local) != FABRIC_OK:
+        e.counters.registrations_refused += 1
+        return False
+    lane.registered = 1
+    lane.peer = p.rank
+    return True
+
+
+cdef lane_t *lane_new(engine_t *e, peer_t *p, pool_t *pool, bint receiving) noexcept nogil:
+    """call.  A further lane, or NULL: no memory, or it could not be registered."""
+    cdef uint64_t size = <uint64_t> LANE_BUFFERS * e.lane_bytes
+    cdef lane_t *lane
+    cdef char *memory
+    if e.lanes == NULL:
+        e.lane_limit = 2 * (e.size + FABRICS_MAX * e.lanes_most)
+        e.lanes = <lane_t **> memory_new(e, e.lane_limit * sizeof(lane_t *))
+    if e.lanes == NULL or e.lane_count == e.lane_limit:
+        return NULL
+    lane = <lane_t *> memory_new(e, sizeof(lane_t))
+    memory = <char *> memory_new(e, size + PAGE) if lane != NULL else NULL
+    if memory == NULL:
+        return NULL
+    memset(lane, 0, sizeof(lane_t))
+    lane.memory = memory + (PAGE - <uint64_t> memory % PAGE) % PAGE
+    lane.fabric = p.fabric
+    lane.receiving = receiving
+    lane.base = 1
+    lane.index = e.lane_count
+    e.lanes[e.lane_count] = lane
+    e.lane_count += 1
+    pool.count += 1
+    lane.next = pool.free
+    pool.free = lane
+    return lane if lane_register(e, lane, p) else NULL
+
+
+cdef bint fits(const lane_t *lane, const peer_t *p) noexcept nogil:
+    """Can `p` have it as it is (B4)?"""
+    return lane.registered and (not lane.receiving or lane.peer == p.rank)
+
+
+cdef lane_t *pool_pick(pool_t *pool, const peer_t *p) noexcept nogil:
+    cdef lane_t **link = &pool.free
+    cdef lane_t *lane
+    while link[0] != NULL and not fits(link[0], p):
+        link = &link[0].next
+    lane = link[0]
+    if lane != NULL:
+        link[0] = lane.next
+    return lane
+
+
+cdef bint pool_extend(engine_t *e, peer_t *p, pool_t *pool, bint receiving) noexcept nogil:
+    """call.  Have a free lane that `p` can use: a new one, or one of another peer."""
+    cdef lane_t *lane = pool.free
+    while lane != NULL and lane.registered:
+        lane = lane.next
+    if lane != NULL:
+        if lane_register(e, lane, p):
+            return True
+    elif pool.count < e.lanes_most or pool.free == NULL and p.lanes[receiving] == 0:
+        if lane_new(e, p, pool, receiving) != NULL:
+            return True
+    # What another peer's gives back may be enough for this one.
+    lane = pool.free
+    while lane != NULL:
+        if lane_register(e, lane, p):
+            e.counters.lanes_bound += 1
+            return True
+        lane = lane.next
+    return False
+
+
+cdef void lane_start(engine_t *e, lane_t *lane, peer_t *p, op_t *op) noexcept nogil:
+    lane.op = op
+    op.lane = lane
+    lane.peer = p.rank
+    lane.granted = lane.checked = lane.streaming = 0
+    lane.filled = lane.posted = lane.taken = lane.told = 0
+    lane.offset = lane.noticed = lane.within = lane.chunk = 0
+    lane.lengths[0] = lane.lengths[1] = lane.lengths[2] = 0
+    if lane.receiving and lane.base > NUMBERS_END:
+        memset(lane.memory, 0, <uint64_t> LANE_BUFFERS * e.lane_bytes)
+        lane.base = 1
+
+
+cdef void lane_use(engine_t *e, lane_t *lane, peer_t *p, op_t *op) noexcept nogil:
+    pool_of(e, p, lane.receiving).used += 1
+    p.lanes[lane.receiving] += 1
+    lane_start(e, lane, p, op)
+    lane.next = e.lanes_used
+    e.lanes_used = lane
+
+
+cdef void lane_free(engine_t *e, lane_t *lane) noexcept nogil:
+    cdef peer_t *p = &e.peers[lane.peer]
+    cdef pool_t *pool = pool_of(e, p, lane.receiving)
+    cdef lane_t **link = &e.lanes_used
+    while link[0] != lane:
+        link = &link[0].next
+    link[0] = lane.next
+    lane.next = pool.free
+    pool.free = lane
+    if lane.receiving:
+        # Of a message that ended early, further chunks may be on their way (B5).
+        lane.base += lane.taken + LANE_BUFFERS
+    pool.used -= 1
+    p.lanes[lane.receiving] -= 1
+
+
+cdef bint lane_steal(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+    """Take the lane of a send that was not asked for yet (B2)."""
+    cdef lane_t *lane = e.lanes_used
+    while lane != NULL:
+        if not lane.receiving and lane.fabric == p.fabric and lane.op != NULL \
+                and lane.op.state == OP_WAITING:
+            lane.op.lane = NULL
+            e.peers[lane.peer].lanes[0] -= 1
+            p.lanes[0] += 1
+            lane_start(e, lane, p, op)
+            return True
+        lane = lane.next
+    return False
+
+
+cdef int lane_take(engine_t *e, peer_t *p, op_t *op, bint receiving) noexcept nogil:
+    cdef pool_t *pool = pool_of(e, p, receiving)
+    cdef lane_t *lane = pool_pick(pool, p)
+    if lane == NULL and not receiving and lane_steal(e, p, op):
+        return FABRIC_OK
+    if lane == NULL:
+        if not e.in_call:
+            e.call_needed = 1
+            return FABRIC_AGAIN
+        if pool_extend(e, p, pool, receiving):
+            lane = pool_pick(pool, p)
+    if lane == NULL:
+        return FABRIC_AGAIN if pool.used else FABRIC_FAILED
+    lane_use(e, lane, p, op)
+    return FABRIC_OK
+
+
+cdef bint lane_early(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+    cdef lane_t *lane = pool_pick(pool_of(e, p, False), p)
+    if lane == NULL:
+        return False
+    lane_use(e, lane, p, op)
+    return True
+
+
+cdef void lanes_keep(engine_t *e, peer_t *p) noexcept nogil:
+    if e.protocol == CHOICE_AUTO and not p.fabric.capabilities & CAP_LOCAL:
+        lane_reserve(e, p, False)
+        lane_reserve(e, p, True)
+
+
+cdef bint lane_reserve(engine_t *e, peer_t *p, bint receiving) noexcept nogil:
+    cdef pool_t *pool = pool_of(e, p, receiving)
+    cdef lane_t *lane = pool.free
+    if pool.count == 0:
+        return lane_new(e, p, pool, receiving) != NULL
+    while lane != NULL:
+        if lane.registered:
+            return True
+        lane = lane.next
+    return pool.used or lane_register(e, pool.free, p)
+
+
+cdef bint lane_through(const op_t *op) noexcept nogil:
+    return (op.lane != NULL and op.lane.offset == op.total
+            and op.lane.posted == op.lane.filled)
+
+
+# Waiting for one ---------------------------------------------------------------
+
+cdef void lane_wait(engine_t *e, peer_t *p, op_t *op, bint receiving) noexcept nogil:
+    op.state = OP_LANELESS
+    op.next = NULL
+    if p.laneless_tail[receiving] == NULL:
+        p.laneless_head[receiving] = op
+    else:
+        p.laneless_tail[receiving].next = op
+    p.laneless_tail[receiving] = op
+    e.counters.lanes_waited += 1
+    if not p.laneless:
+        p.laneless = 1
+        p.next_laneless = e.laneless
+        e.laneless = p
+
+
+cdef op_t *lane_next(peer_t *p, bint receiving) noexcept nogil:
+    cdef op_t *op = p.laneless_head[receiving]
+    if op != NULL:
+        p.laneless_head[receiving] = op.next
+        if op.next == NULL:
+            p.laneless_tail[receiving] = NULL
+        op.next = NULL
+    return op
+
+
+cdef void lane_forget(peer_t *p, bint everything) noexcept nogil:
+    p.laneless_head[0] = p.laneless_tail[0] = NULL
+    if everything:
+        p.laneless_head[1] = p.laneless_tail[1] = NULL

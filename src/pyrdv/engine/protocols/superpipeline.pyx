@@ -1,0 +1,118 @@
+# cython: language_level=3
+"""Superpipeline: the data is copied through registered buffers while earlier parts of it travel.
+
+sender                                      receiver
+  RTS(cookie)                       ─────▶   matched now or later
+  copies chunk 0                    ◀─────   GRANT(cookie, receive, address, key, room)
+  WRITE chunk 0, CHUNK(receive) fenced ──▶   copies it out, while chunk 1 travels
+  WRITE chunk 1, CHUNK(receive) fenced ──▶
+                                    ◀─────   TAKEN(cookie, 1): chunk 0 is copied out
+  WRITE chunk 3, …                  ─────▶   into the buffer of chunk 0
+                                    ◀─────   DONE(cookie, bytes)
+
+After A. Denis, "A High-Performance Superpipeline Protocol for InfiniBand", Euro-Par 2011.  Chunks
+grow by `chunk_growth` from `chunk_first`, for a copy is faster than the network; so there are
+few of them, and little is copied before the first one leaves.  The user's memory need not be
+registered on either side.  A receiver grants what cannot be read (RTS says PIPED, or its own
+buffer cannot be registered) or what it was told to.
+
+A chunk may be divided into blocks, each with a flag behind its bytes: the receiver copies a
+block when it sees the flag, while the rest of the chunk arrives.  The flag holds the chunk's number
+and, where the fabric promises no order of bytes, the CRC32C of the block (V8).
+
+Invariants:
+
+Q1  Chunk i goes into buffer i modulo 3 on both sides: into the sender's when the WRITE from there
+    is complete, into the receiver's when TAKEN has told that chunk i - 3 is copied out.
+Q2  CHUNK says that all of a chunk is there (F5), and wakes a sleeper.  Those of one message may
+    come in another order, but not from further ahead than Q1 allows.
+Q3  A flag is a hint that the block may be there, and never the only sign: without CHUNK a
+    message does not end.  A block is right if its flag has the chunk's number (B5) and, if
+    CHECKED, the CRC of the bytes as they were copied (K1); else it is copied again.  Flags have
+    fixed places, where no data ever stands: the last block of a message is short, and has none.
+Q4  The receiver ends by DONE, the sender by getting it.  So every RTS has one DONE, or one CHUNK
+    that says REFUSED.  A lane outlives its send until all of its WRITEs are complete (F4).
+Q5  A turn copies at most TURN_BYTES; what is left is noted in `lane_work`, and nobody sleeps.
+"""
+from libc.stdint cimport uint64_t
+
+from pyrdv.engine.lanes cimport lane_free, lane_next, lane_take
+from pyrdv.engine.peer cimport peer_activate
+from pyrdv.engine.protocols.pipe_in cimport receive_begin, receive_refused, receive_turn
+from pyrdv.engine.protocols.pipe_out cimport grant_follow, send_turn
+from pyrdv.engine.state cimport OP_PIPING, PEER_NEW, PEER_UP, engine_t, lane_t, op_t, peer_t
+from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_OK
+
+
+cdef enum:
+    TURN_BYTES = 1 << 18
+
+
+cdef int feed(engine_t *e, peer_t *p, bint receiving) noexcept nogil:
+    """Give lanes to operations with `p` that wait for one; to how many."""
+    cdef op_t *op = p.laneless_head[receiving]
+    cdef int count = 0
+    cdef int status
+    while op != NULL:
+        status = lane_take(e, p, op, receiving)
+        if status == FABRIC_AGAIN:
+            break
+        lane_next(p, receiving)
+        count += 1
+        if not receiving:
+            grant_follow(e, p, op, status)
+        elif status == FABRIC_OK:
+            receive_begin(e, op)
+        else:
+            receive_refused(e, p, op)
+        op = p.laneless_head[receiving]
+    return count
+
+
+cdef int feed_all(engine_t *e) noexcept nogil:
+    cdef peer_t *p = e.laneless
+    cdef peer_t *after
+    cdef int count = 0
+    e.laneless = NULL
+    while p != NULL:
+        after = p.next_laneless
+        p.laneless = 0
+        count += feed(e, p, False) + feed(e, p, True)
+        if not p.laneless and (p.laneless_head[0] != NULL or p.laneless_head[1] != NULL):
+            p.laneless = 1
+            p.next_laneless = e.laneless
+            e.laneless = p
+        p = after
+    return count
+
+
+cdef int lane_turn(engine_t *e, lane_t *lane, uint64_t *budget) noexcept nogil:
+    cdef peer_t *p = &e.peers[lane.peer]
+    if lane.op == NULL:
+        if not lane.busy:
+            lane_free(e, lane)
+        return 0
+    if p.state == PEER_NEW:
+        e.call_needed = 1
+        peer_activate(e, p)
+        return 0
+    if p.state != PEER_UP or lane.op.state != OP_PIPING:
+        return 0
+    if lane.receiving:
+        return receive_turn(e, p, lane, budget)
+    return send_turn(e, p, lane, budget)
+
+
+cdef int pipe_turn(engine_t *e) noexcept nogil:
+    cdef lane_t *lane = e.lanes_used
+    cdef lane_t *after
+    cdef uint64_t budget = TURN_BYTES
+    cdef int happened = 0
+    e.lane_work = 0
+    while lane != NULL:
+        after = lane.next
+        happened += lane_turn(e, lane, &budget)
+        lane = after
+    if e.laneless != NULL:
+        happened += feed_all(e)
+    return happened
