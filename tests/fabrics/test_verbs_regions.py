@@ -8,7 +8,7 @@ from tests.fabrics.test_verbs_links import connect, until
 pytestmark = pytest.mark.verbs
 
 # contract.pxd
-LOCAL, REMOTE_READ, REMOTE_WRITE = 1, 2, 4
+LOCAL, REMOTE_READ, REMOTE_WRITE, KEPT = 1, 2, 4, 8
 
 
 def registered(probe):
@@ -51,6 +51,19 @@ def test_what_differs_is_registered_apart(fabrics):
         region.deregister()
     probe.maintain()
     assert registered(probe) == (6, 6, 0)
+
+
+def test_what_outlives_its_operation_is_not_shared(fabrics):
+    """M4: it is in use when nobody keeps the memory, and other memory may have its address."""
+    probe = fabrics(2)[0]
+    buffer = bytearray(8192)
+    kept = [probe.register(buffer, REMOTE_READ | KEPT), probe.register(buffer, REMOTE_READ),
+            probe.register(buffer, REMOTE_READ | KEPT)]
+    assert registered(probe) == (3, 0, 0)
+    for region in kept:
+        region.deregister()
+    probe.maintain()
+    assert registered(probe) == (3, 3, 0)
 
 
 def test_what_is_given_back_leaves_the_device_later(fabrics):
