@@ -12,7 +12,7 @@ import types
 
 import pytest
 
-from pyrdv.tools import bench, bench_registration, cost_model, tune
+from pyrdv.tools import bench, bench_registration, cost_model, doctor_protocols, tune
 
 LIMIT = 120
 FLAT = {"latency": 2e-6, "gap": 1e-7, "overhead": 1e-7,
@@ -49,6 +49,14 @@ def test_profile(tmp_path):
         assert [point[0] for point in profile[name]] == tune.SIZES[:len(profile[name])]
         assert all(0 <= value < 10 for point in profile[name] for value in point[1:])
     assert profile["registration_refused"] is False
+    assert 0 < profile["eager_max"] and tune.HEADER < profile["packet_max"]
+    table = run(tmp_path, "doctor", "--protocols", "profile.json", PYRDV_SPECULATION="off")
+    assert table.returncode == 0, table
+    assert "Protocols between shm and shm" in table.stdout
+    done = run(tmp_path, "doctor", "--protocols", "profile.json", "--json")
+    rows = json.loads(done.stdout)["rows"]
+    assert rows[0]["taken"] == "eager" and rows[-1]["taken"] == "put or get"
+    assert set(rows[0]["seconds"]) == set(doctor_protocols.WAYS)
     assert "superpipeline: first chunk" in told and "written to profile.json" in told
 
 
@@ -137,6 +145,49 @@ def test_registration_that_is_refused():
     assert cost_model.registration(profile, 64 << 10) < 1
     assert cost_model.registration(profile, 1 << 20) == math.inf
     assert cost_model.registration({**FLAT, "registration": []}, 1) == math.inf
+
+
+def settings(**chosen):
+    return types.SimpleNamespace(**{"eager_max": 0, "protocol": "auto", "speculation": "auto",
+                                    **chosen})
+
+
+@pytest.mark.parametrize("size, chosen, taken, why", [
+    (8192, {}, "eager", "up to 8 KiB (of this fabric)"),
+    (8193, {}, "put or get", "pipeline if the memory cannot be registered"),
+    (8192, {"eager_max": 100}, "put or get", "whoever comes first"),
+    (60000, {"eager_max": 1 << 20}, "eager", "PYRDV_EAGER_MAX"),
+    (65536, {"eager_max": 1 << 20}, "put or get", "whoever comes first"),
+    (1 << 20, {"protocol": "pipeline"}, "pipeline", "PYRDV_PROTOCOL=pipeline"),
+    (1 << 20, {"speculation": "off"}, "get", "PYRDV_SPECULATION=off; pipeline"),
+    (1 << 20, {"protocol": "get"}, "put or get", "whoever comes first"),
+])
+def test_choice(size, chosen, taken, why):
+    """The same rule as the engine's, in words."""
+    profile = {**FLAT, "eager_max": 8192, "packet_max": 65536}
+    found = doctor_protocols.choice(profile, settings(**chosen), size)
+    assert found[0] == taken and why in found[1]
+    assert ("pipeline if" in found[1]) == ("get" in taken and chosen.get("protocol") != "get")
+
+
+def test_predictions():
+    size = 1 << 20
+    times = doctor_protocols.predicted(FLAT, size)
+    assert times["put"] < times["get"] < times["pipeline"] < times["get, fresh"] < times["eager"]
+    refused = {**FLAT, "ends": ["a", "b"], "registration": [], "eager_max": 1, "packet_max": 999}
+    assert "refused" in doctor_protocols.page(refused, settings())[-6]
+
+
+@pytest.mark.parametrize("content, told", [
+    (None, "cannot read"), ("{", "it is no JSON"), ("[]", "its schema is None"),
+    ('{"schema": "pyrdv-tune/0"}', "its schema is 'pyrdv-tune/0'"),
+])
+def test_no_profile(tmp_path, content, told):
+    if content is not None:
+        (tmp_path / "p.json").write_text(content)
+    done = run(tmp_path, "doctor", "--protocols", "p.json")
+    assert done.returncode == 1
+    assert told in done.stderr and "pyrdv tune --output" in done.stderr
 
 
 def test_bench(tmp_path):

@@ -87,6 +87,11 @@ cdef class Probe:
         return self.fabric.handle.packet_max
 
     @property
+    def eager_max(self):
+        """Payload up to which eager is the better protocol, bytes."""
+        return self.fabric.handle.eager_max
+
+    @property
     def transfer_max(self):
         """Largest READ or WRITE, bytes."""
         return self.fabric.handle.transfer_max

@@ -70,6 +70,10 @@ class Pair:
         """What the other rank gave."""
         return self.comm.allgather(thing)[self.other]
 
+    def limits(self):
+        """Bytes up to which the fabric prefers eager messages, and of its largest packet."""
+        return self._probe.eager_max, self._probe.packet_max
+
     def window(self, nbytes):
         """Memory of `nbytes` whose pages exist, registered on both sides.
 

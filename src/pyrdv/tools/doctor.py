@@ -24,16 +24,22 @@ examples:
   pyrdv doctor
   PYRDV_FABRIC=verbs PYRDV_RDMA_DEVICE=rxe0 pyrdv doctor
   ip netns exec node0 pyrdv doctor --json
+  pyrdv tune --output here.json && pyrdv doctor --protocols here.json
 """
 
 
 def add_arguments(parser):
     """Declare the options of ``pyrdv doctor``."""
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    parser.add_argument("--protocols", metavar="PROFILE",
+                        help="print instead which protocol a message takes, and what each would "
+                        "cost by this profile of `pyrdv tune`")
 
 
 def main(options):
     """Look at this machine and print what was found; the exit status."""
+    if options.protocols is not None:
+        return _protocols(options)
     from pyrdv.tools import doctor_facts
 
     facts = doctor_facts.collect()
@@ -43,6 +49,29 @@ def main(options):
     else:
         print("\n".join(page(facts)))
     return 0 if facts["usable"] else 1
+
+
+def _protocols(options):
+    import os
+
+    from pyrdv import config
+    from pyrdv.errors import ConfigError
+    from pyrdv.tools import doctor_protocols as protocols
+
+    try:
+        settings = config.load(os.environ, warn=lambda text: None)
+        profile = protocols.load(options.protocols)
+    except (ConfigError, protocols.ProfileError) as error:
+        print(f"pyrdv doctor: {error}", file=sys.stderr)
+        return 1
+    if options.json:
+        rows = [{"size": size, "taken": protocols.choice(profile, settings, size)[0],
+                 "seconds": protocols.predicted(profile, size)} for size in protocols.SIZES]
+        json.dump({"ends": profile["ends"], "rows": rows}, sys.stdout, indent=2)
+        print()
+    else:
+        print("\n".join(protocols.page(profile, settings)))
+    return 0
 
 
 def page(facts):

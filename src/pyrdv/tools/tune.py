@@ -33,6 +33,8 @@ from pyrdv.tools import bare, bench_arguments as arguments, bench_report as repo
 SCHEMA = "pyrdv-tune/1"
 SIZES = [4096 << 2 * k for k in range(7)]
 SMALL = 8
+#: Bytes of a packet that are the engine's, docs/wire.md.
+HEADER = 40
 #: The shortest time between two readings of the clock, s, and samples of one figure.
 BATCH_S = 300e-6
 SAMPLES = (3, 41)
@@ -250,6 +252,7 @@ def run_rank(options):
     found["registration"] = registrations(pair, ruler, told)
     found["registration_refused"] = len(found["registration"]) < len(SIZES)
     told("")
+    found["eager_max"], found["packet_max"] = pair.limits()
     names = comm.allgather(pair.name)
     pair.close()
     if rank == 0:
