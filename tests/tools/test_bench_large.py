@@ -144,7 +144,7 @@ def test_overhead(measured):
     rows = content["rows"]
     assert [(row["pattern"], row["size"]) for row in rows[::len(MODES)]] == [
         ("ping-pong", 8), ("ping-pong", 131072), ("crossing", 8), ("crossing", 131072),
-        ("mispredicted", 131072)]
+        ("halo", 8), ("halo", 131072), ("mispredicted", 131072)]
     for row in rows:
         assert row["time"] > 0 and row["volume"] >= 0
         if row["mode"] == "current":

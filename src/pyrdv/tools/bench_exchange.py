@@ -11,6 +11,7 @@ overhead
 
 import statistics
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from pyrdv.tools import (
@@ -110,6 +111,8 @@ class Pattern(NamedTuple):
         ``run(comm, size, count)``: seconds of each of `count` turns.
     messages : int
         Messages of a turn, over both ranks.
+    halved : bool
+        A turn is a round trip.
     small : int or None
         Bytes of each message, if not the size of the point.
     """
@@ -117,15 +120,18 @@ class Pattern(NamedTuple):
     text: str
     run: Callable
     messages: int
+    halved: bool = False
     small: int | None = None
 
 
 PATTERNS = {
-    "ping-pong": Pattern("Send and Recv in turns, half a round trip", kernels.pingpong, 2),
+    "ping-pong": Pattern("Send and Recv in turns, half a round trip", kernels.pingpong, 2, True),
     "crossing": Pattern("both send, then receive: each RTR comes too late", kernels.crossing, 2),
+    "halo": Pattern("both receive, then send, and wait: RTRs may come in time",
+                    partial(kernels.crossing, receive_first=True), 2),
     "mispredicted": Pattern("ping-pong of 8 B into receives of that size",
                             lambda comm, size, count: kernels.pingpong(
-                                comm, 8, count, kernels.PREDICTED, size), 2, 8),
+                                comm, 8, count, kernels.PREDICTED, size), 2, True, 8),
 }
 
 
@@ -171,7 +177,7 @@ def _useless(session, options, name, size, ticker):
     messages = count * options.rounds * pattern.messages
     return [{
         "pattern": name, "size": size, "message": sent, "mode": mode,
-        "time": statistics.median(times[mode]) / (1 if name == "crossing" else 2),
+        "time": statistics.median(times[mode]) / (2 if pattern.halved else 1),
         "beyond": beyond(times[mode], times[options.modes[0]]),
         "rtrs_per_message": counted[mode]["rtrs_sent"] / messages,
         "volume": speculation.extra_bytes(counted[mode]) / (messages * sent),
