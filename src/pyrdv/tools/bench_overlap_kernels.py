@@ -294,15 +294,21 @@ class Exchange:
         # A column of a matrix, as at the edge of a field: it must be packed to be sent.
         self.field = np.ones((count, 16))
         self.out = np.zeros(count)
+        self.packing = 0
         self.rooms = np.zeros((2, count))
 
     def pack(self):
-        """Copy what is to be sent side by side."""
+        """Copy what is to be sent side by side, with the work that belongs to it."""
         np.copyto(self.out, self.field[:, 0])
+        self.work.run(self.packing)
 
-    def run(self, model, units, iterations):
-        """Return the seconds of one iteration; `units` are produced, and as many consumed."""
+    def run(self, model, units, iterations, packing=0):
+        """Return the seconds of one iteration.
+
+        `units` are produced, and as many consumed; `packing` are added to each Pack.
+        """
         loop = (self._receive_first, self._send_first)[model - 1]
+        self.packing = packing
         self.rooms.fill(0)
         self.comm.Barrier()
         start = time.perf_counter()

@@ -219,7 +219,8 @@ def case_many_buffers(comm):
         comm.Sendrecv(kept[number], right, 0, room, left, 0)
         assert room[0] == number % 251
     done = since(before)
-    assert done["reads"] >= 500, done
+    # Some may be written by their sender: who comes first is not settled.
+    assert comm.allreduce(done["reads"] + done["writes"]) >= 500 * comm.size, done
     assert done["registrations"] - done["deregistrations"] < 100, done
 
 
