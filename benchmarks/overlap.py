@@ -17,8 +17,8 @@ sys.path.insert(0, str(ROOT))
 
 from pyrdv.tools import (  # noqa: E402
     bench_exchange,
-    bench_large,
     bench_overlap,
+    bench_overlap_plots,
     bench_report as report,
 )
 from tests.lab import machine, ranks  # noqa: E402
@@ -27,7 +27,7 @@ from tests.lab import machine, ranks  # noqa: E402
 PLAN = {
     "overlap": ["--sizes", "128K,256K,512K,1M", "--rounds", "7", "--seconds", "0.3"],
     "progress": ["--sizes", "1M", "--rounds", "3"],
-    "exchange": ["--sizes", "128K"],
+    "exchange": ["--sizes", "128K", "--seconds", "0.5"],
     "overhead": ["--sizes", "8,128K,1M"],
 }
 QUICK = {
@@ -98,7 +98,7 @@ def draw(options, device):
             continue
         content = json.loads(path.read_text())
         if plt is not None:
-            bench_large.plot(path.with_suffix(".png"), content, plt)
+            bench_overlap_plots.plot(path.with_suffix(".png"), content, plt)
         judge = {"overlap": bench_overlap.verdicts, "overhead": bench_exchange.verdicts}.get(name)
         lines += judge(content["rows"]) if judge else []
     return lines

@@ -3,7 +3,8 @@
 exchange
     The data exchange of figure 15 of the paper named in `bench_speculation`, its models 1 (receive
     posted first) and 2 (sent first), over the ratio of communication to computation, as in figure
-    16.  Communication is the time of an iteration without computation in the first mode.
+    16.  Communication is the time of an iteration without computation in the first mode; what is
+    produced and consumed takes that by the ratio, and packing a fixed share of it.
 overhead
     Figure 19: messages for which RTRs are of no use.  The time beyond that of the first mode, by
     the median over the rounds of the ratio of their medians, and bytes on the wire beyond the data.
@@ -11,6 +12,7 @@ overhead
 
 import statistics
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from pyrdv.tools import (
@@ -24,6 +26,8 @@ ABOUT = "iterations of a data exchange beside computation, models 1 and 2"
 ABOUT_OVERHEAD = "what speculation costs where it is of no use: time and bytes"
 SIZES, OVERHEAD_SIZES = "128K", "8,128K,1M"
 RATIOS = "0.1,0.2,0.5,0.8,1,1.5,2,4"
+#: Work of Pack, in communication times: an RTR that leaves before it arrives within it.
+PACK = 0.05
 #: Iterations of a turn at the least.
 ITERATIONS = 4
 PAPER = {
@@ -64,7 +68,9 @@ def measure_exchange(session, options, say):
 def _exchanged(session, options, loops, model, ratio, communication, ticker):
     """The rows of one ratio, one per mode; none on rank 1."""
     units = session.work.units(communication / ratio / 2)
-    expected = communication + 2 * units * session.work.seconds
+    packing = session.work.units(options.pack * communication)
+    computation = (2 * units + packing) * session.work.seconds
+    expected = communication + computation
     iterations = max(session.count(options.seconds, expected), ITERATIONS)
     times = {mode: [] for mode in options.modes}
     counted = {mode: {} for mode in options.modes}
@@ -72,13 +78,13 @@ def _exchanged(session, options, loops, model, ratio, communication, ticker):
         for mode in options.modes:
             ticker.tick(f"model {model}, ratio {ratio:g}, {mode}")
             with session.counted(mode, counted[mode]):
-                times[mode].append(loops[mode].run(model, units, iterations))
+                times[mode].append(loops[mode].run(model, units, iterations, packing))
     if session.rank:
         return []
     first = times[options.modes[0]]
     return [{
         "size": loops[mode].out.nbytes, "model": model, "ratio": ratio, "mode": mode,
-        "communication": communication, "computation": 2 * units * session.work.seconds,
+        "communication": communication, "computation": computation,
         "iteration": statistics.median(times[mode]), "iterations": iterations,
         "improvement": 0.0 - beyond(times[mode], first), "samples": len(times[mode]),
         "usage": speculation.usage(counted[mode]), "counted": counted[mode],
@@ -110,6 +116,8 @@ class Pattern(NamedTuple):
         ``run(comm, size, count)``: seconds of each of `count` turns.
     messages : int
         Messages of a turn, over both ranks.
+    halved : bool
+        A turn is a round trip.
     small : int or None
         Bytes of each message, if not the size of the point.
     """
@@ -117,15 +125,18 @@ class Pattern(NamedTuple):
     text: str
     run: Callable
     messages: int
+    halved: bool = False
     small: int | None = None
 
 
 PATTERNS = {
-    "ping-pong": Pattern("Send and Recv in turns, half a round trip", kernels.pingpong, 2),
+    "ping-pong": Pattern("Send and Recv in turns, half a round trip", kernels.pingpong, 2, True),
     "crossing": Pattern("both send, then receive: each RTR comes too late", kernels.crossing, 2),
+    "halo": Pattern("both receive, then send, and wait: RTRs may come in time",
+                    partial(kernels.crossing, receive_first=True), 2),
     "mispredicted": Pattern("ping-pong of 8 B into receives of that size",
                             lambda comm, size, count: kernels.pingpong(
-                                comm, 8, count, kernels.PREDICTED, size), 2, 8),
+                                comm, 8, count, kernels.PREDICTED, size), 2, True, 8),
 }
 
 
@@ -171,7 +182,7 @@ def _useless(session, options, name, size, ticker):
     messages = count * options.rounds * pattern.messages
     return [{
         "pattern": name, "size": size, "message": sent, "mode": mode,
-        "time": statistics.median(times[mode]) / (1 if name == "crossing" else 2),
+        "time": statistics.median(times[mode]) / (2 if pattern.halved else 1),
         "beyond": beyond(times[mode], times[options.modes[0]]),
         "rtrs_per_message": counted[mode]["rtrs_sent"] / messages,
         "volume": speculation.extra_bytes(counted[mode]) / (messages * sent),

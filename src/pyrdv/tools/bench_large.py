@@ -79,6 +79,8 @@ BENCHMARKS = {
     "exchange": Benchmark(exchange.ABOUT, exchange.measure_exchange, exchange.SIZES, {
         "ratios": (arguments.factors, exchange.RATIOS, "A,B,…",
                    "communication to computation of an iteration"),
+        "pack": (arguments.factor, str(exchange.PACK), "X",
+                 "work of Pack, in communication times"),
         "models": (lambda text: [int(name) for name in
                                  arguments.some_of(("1", "2"), "a model")(text)], "1,2", "A,B",
                    "1: the receive is posted first; 2: sent first"),

@@ -26,7 +26,7 @@ import numpy as np
 
 READY = 1
 # Each pattern has tags of its own: a library may learn how the messages of an envelope come.
-PLAIN, CROSSING, PREDICTED, MODELS, SCENES = 2, 3, 4, 10, 20
+PLAIN, CROSSING, HALO, PREDICTED, MODELS, SCENES = 2, 3, 4, 5, 10, 20
 SENDER, RECEIVER = "sender", "receiver"
 SIDES = (RECEIVER, SENDER)
 #: Doubles of one unit of work: they fit into the first cache, and NumPy lets go of the GIL.
@@ -239,20 +239,24 @@ def pingpong(comm, size, count, tag=PLAIN, room=None):
     return [after - before for before, after in zip(stamps, stamps[1:], strict=False)]
 
 
-def crossing(comm, size, count):
+def crossing(comm, size, count, receive_first=False):
     """Return the seconds of `count` turns in which both ranks send at once and then receive.
 
     Each announcement is on its way before the peer's receive is posted: what that may offer in
-    advance comes too late.
+    advance comes too late.  With `receive_first`, as programs mostly do it, it may come in time.
     """
+    tag = HALO if receive_first else CROSSING
     peer, now = 1 - comm.Get_rank(), time.perf_counter
     out, back = np.ones(size, np.uint8), np.zeros(size, np.uint8)
     stamps = [0.0] * (count + 1)
     comm.Barrier()
     stamps[0] = now()
     for turn in range(1, count + 1):
-        sent = comm.Isend(out, peer, CROSSING)
-        received = comm.Irecv(back, peer, CROSSING)
+        if receive_first:
+            received = comm.Irecv(back, peer, tag)
+        sent = comm.Isend(out, peer, tag)
+        if not receive_first:
+            received = comm.Irecv(back, peer, tag)
         sent.Wait()
         received.Wait()
         stamps[turn] = now()
@@ -290,15 +294,21 @@ class Exchange:
         # A column of a matrix, as at the edge of a field: it must be packed to be sent.
         self.field = np.ones((count, 16))
         self.out = np.zeros(count)
+        self.packing = 0
         self.rooms = np.zeros((2, count))
 
     def pack(self):
-        """Copy what is to be sent side by side."""
+        """Copy what is to be sent side by side, with the work that belongs to it."""
         np.copyto(self.out, self.field[:, 0])
+        self.work.run(self.packing)
 
-    def run(self, model, units, iterations):
-        """Return the seconds of one iteration; `units` are produced, and as many consumed."""
+    def run(self, model, units, iterations, packing=0):
+        """Return the seconds of one iteration.
+
+        `units` are produced, and as many consumed; `packing` are added to each Pack.
+        """
         loop = (self._receive_first, self._send_first)[model - 1]
+        self.packing = packing
         self.rooms.fill(0)
         self.comm.Barrier()
         start = time.perf_counter()

@@ -220,8 +220,9 @@ def case_many_buffers(comm):
         assert room[0] == number % 251
     kept.clear()
     done = since(before)
-    assert done["reads"] >= 500, done
-    assert done["registrations"] - done["deregistrations"] < 10, done
+    # Some may be written by their sender: who comes first is not settled.
+    assert comm.allreduce(done["reads"] + done["writes"]) >= 500 * comm.size, done
+    assert done["registrations"] - done["deregistrations"] < 100, done
 
 
 run(globals())
