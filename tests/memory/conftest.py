@@ -26,12 +26,12 @@ class Pair:
         Bytes that rank 0 may register; 0: any number.
     open_sinks : bool
         Of `Network`.
-    speculation : str
-        Of `Engine`.
+    speculation, protocol : str
+        Of `Engine`.  With ``get`` no bounce buffers are registered.
     """
 
     def __init__(self, kind, mode="auto", bytes_max=1 << 30, entries_max=1024, *,
-                 lockable=0, open_sinks=False, speculation="off"):
+                 lockable=0, open_sinks=False, speculation="off", protocol="get"):
         self.network = None
         if kind == "sim":
             self.network = Network(2, auto=True, pins=True, open_sinks=open_sinks)
@@ -42,7 +42,8 @@ class Pair:
             for fabric in fabrics:
                 fabric.set_peers([other.address for other in fabrics])
         self.engines = [
-            Engine(rank, 2, [fabric], speculation=speculation, eager_max=8192,
+            Engine(rank, 2, [fabric], speculation=speculation, protocol=protocol,
+                   eager_max=8192,
                    registrations=Registrations(mode, bytes_max, entries_max,
                                                everywhere=kind == "shm"))
             for rank, fabric in enumerate(fabrics)]

@@ -346,6 +346,25 @@ def test_scarce_memory_is_taken_from_the_cache(sim):
     assert world.count()["entries"] == 1
 
 
+def test_what_cannot_be_registered_arrives_all_the_same(sim):
+    """Not even without all that is kept: by the superpipeline, whose buffers come first."""
+    world = sim(lockable=2 << 20, protocol="auto")
+    arrays = [filled(N, number) for number in range(30)]
+    for data in arrays:
+        world.send(data)
+    assert world.count()["evictions"] > 0 and world.count()["entries"] > 0
+    world.send(bytearray(range(256)) * 12_000)
+    assert world.engines[0].counters()["sends_piped"] == 1
+    for data in arrays:
+        world.send(data)
+    room = np.empty(3 << 20, np.uint8)
+    world.settle(world.comms[0].Irecv(room, 1),
+                 world.comms[1].Isend(np.full(3 << 20, 5, np.uint8), 0))
+    assert (room == 5).all()
+    world.send(arrays[0])
+    assert world.count()["entries"] == 1
+
+
 # ---------------------------------------------------------------- rights of peers
 
 

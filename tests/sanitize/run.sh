@@ -62,7 +62,7 @@ instrumented "$python" "$here/selftest.py" "$lib" "$work" "$cc"
 # - no_leak, exports_are_released: thousands of rounds that count references, which
 #   a sanitizer adds nothing to.
 if [ $# -eq 0 ]; then
-    set -- tests/conformance tests/fabrics tests/api tests/fuzz/test_packet_fuzz.py \
+    set -- tests/conformance tests/fabrics tests/api tests/memory tests/fuzz/test_packet_fuzz.py \
         --deselect tests/api/test_objects.py::test_beyond_32_bits_without_copies \
         --deselect tests/api/test_dlpack.py::test_no_leak \
         --deselect tests/api/test_buffers.py::test_exports_are_released_also_after_errors

@@ -22,7 +22,7 @@ B5  Chunks of a receiving lane are numbered on from message to message, so that 
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 
-from pyrdv.engine.op cimport memory_new
+from pyrdv.engine.op cimport memory_new, region_register
 from pyrdv.engine.state cimport (
     ARRIVAL_AUTO, ARRIVAL_FLAGS, ARRIVAL_NOTICE, CHOICE_AUTO, CHOICE_GET, CHOICE_PIPELINE,
     FABRICS_MAX, LANE_BUFFERS, OP_LANELESS, OP_WAITING, engine_t, lane_t, op_t, peer_t, pool_t)
@@ -105,11 +105,11 @@ cdef bint lane_register(engine_t *e, lane_t *lane, peer_t *p) noexcept nogil:
     if lane.registered:
         p.fabric.ops.deregister(p.fabric, &lane.local)
         lane.registered = 0
-    if p.fabric.ops.register_memory(
-            p.fabric, lane.memory, <uint64_t> LANE_BUFFERS * e.lane_bytes,
-            ACCESS_LOCAL | ACCESS_REMOTE_WRITE if lane.receiving else ACCESS_LOCAL,
-            &lane.local) != FABRIC_OK:
-        e.counters.registrations_refused += 1
+    lane.local.address = lane.memory
+    lane.local.length = <uint64_t> LANE_BUFFERS * e.lane_bytes
+    if not region_register(
+            e, p.fabric, ACCESS_LOCAL | ACCESS_REMOTE_WRITE if lane.receiving else ACCESS_LOCAL,
+            &lane.local):
         return False
     lane.registered = 1
     lane.peer = p.rank

@@ -7,6 +7,7 @@ marked *call* may allocate; the rest is step-safe.
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
 from pyrdv.engine.state cimport engine_t, message_t, op_t
+from pyrdv.fabrics.contract cimport fabric_t, region
 from pyrdv.memory.mappings cimport cache_t, owner_t
 
 # call.  A fresh operation, or NULL when memory is exhausted.
@@ -25,9 +26,11 @@ cdef int op_fit(const op_t *op) noexcept nogil
 cdef void op_complete(engine_t *e, op_t *op, int error) noexcept nogil
 # The caller has read the results; the op goes back to the pool.
 cdef void op_release(engine_t *e, op_t *op) noexcept nogil
-# call.  Make op.buffer usable for transfers through the peer's fabric; 0 or OP_NOT_REGISTERED.
-# What the cache of registrations keeps is taken from there, and what cannot be registered is tried
-# again without what it keeps unused.
+# call.  Register the memory that `which` names, filling in its key.  If there is no room, what the
+# cache of registrations keeps unused is given up.
+cdef bint region_register(engine_t *e, fabric_t *fabric, int access, region *which) noexcept nogil
+# call.  Make op.buffer usable for transfers through the peer's fabric, by what the cache keeps or
+# for this operation alone; 0 or OP_NOT_REGISTERED.
 cdef int op_register(engine_t *e, op_t *op, uint32_t peer, int access) noexcept nogil
 
 # Give the engine its cache of registrations, and that its fabrics; once.  `everywhere`: keep them

@@ -219,9 +219,19 @@ cdef inline int device_of(const engine_t *e, const fabric_t *fabric) noexcept no
     return i
 
 
+cdef bint region_register(engine_t *e, fabric_t *fabric, int access, region *which) noexcept nogil:
+    cdef int status
+    while True:
+        status = region_new(fabric, which.address, which.length, access, &which.key)
+        if status == CACHE_OK:
+            return True
+        if status != CACHE_LACKS or not cache_shed(e.cache, which.length):
+            e.counters.registrations_refused += 1
+            return False
+
+
 cdef int op_register(engine_t *e, op_t *op, uint32_t peer, int access) noexcept nogil:
     cdef fabric_t *fabric = e.peers[peer].fabric
-    cdef int status
     if op.flags & OP_REGISTERED and op.local_fabric == fabric:
         return 0
     unregister(e, op)
@@ -232,14 +242,8 @@ cdef int op_register(engine_t *e, op_t *op, uint32_t peer, int access) noexcept 
     op.local.length = op.length
     if op.mapping != NULL:
         op.local.key = op.mapping.key
-    else:
-        while True:
-            status = region_new(fabric, op.buffer, op.length, access, &op.local.key)
-            if status == CACHE_OK:
-                break
-            if status != CACHE_LACKS or not cache_shed(e.cache, op.length):
-                e.counters.registrations_refused += 1
-                return OP_NOT_REGISTERED
+    elif not region_register(e, fabric, access, &op.local):
+        return OP_NOT_REGISTERED
     op.local_fabric = fabric
     op.flags |= OP_REGISTERED
     e.regions_in_use += 1
