@@ -28,6 +28,7 @@ from pyrdv.engine.state cimport (
     FABRICS_MAX, LANE_BUFFERS, OP_LANELESS, OP_WAITING, engine_t, lane_t, op_t, peer_t, pool_t)
 from pyrdv.fabrics.contract cimport (
     ACCESS_LOCAL, ACCESS_REMOTE_WRITE, CAP_LOCAL, FABRIC_AGAIN, FABRIC_FAILED, FABRIC_OK)
+from pyrdv.memory.mappings cimport cache_shed
 
 
 cdef enum:
@@ -102,15 +103,18 @@ cdef lane_t *lane_lookup(engine_t *e, uint64_t ident) noexcept nogil:
 
 cdef bint lane_register(engine_t *e, lane_t *lane, peer_t *p) noexcept nogil:
     """call.  Register the memory of a lane, for WRITEs of `p` if it receives (B4)."""
+    cdef uint64_t size = <uint64_t> LANE_BUFFERS * e.lane_bytes
     if lane.registered:
         p.fabric.ops.deregister(p.fabric, &lane.local)
         lane.registered = 0
-    if p.fabric.ops.register_memory(
-            p.fabric, lane.memory, <uint64_t> LANE_BUFFERS * e.lane_bytes,
+    while p.fabric.ops.register_memory(
+            p.fabric, lane.memory, size,
             ACCESS_LOCAL | ACCESS_REMOTE_WRITE if lane.receiving else ACCESS_LOCAL,
             &lane.local) != FABRIC_OK:
-        e.counters.registrations_refused += 1
-        return False
+        # A lane is worth more than what is kept registered for later.
+        if not cache_shed(e.cache, size):
+            e.counters.registrations_refused += 1
+            return False
     lane.registered = 1
     lane.peer = p.rank
     return True

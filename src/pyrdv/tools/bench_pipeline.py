@@ -56,7 +56,7 @@ def add_arguments(parser):
                         help="what to measure (default auto: what joins the two ranks)")
     parser.add_argument("--sizes", type=arguments.sizes, metavar="A,B,…",
                         help="sizes in bytes, K and M allowed (default 16K to 16M by --step)")
-    parser.add_argument("--step", type=registration._step, default=2.0, metavar="Q",
+    parser.add_argument("--step", type=registration.step, default=2.0, metavar="Q",
                         help="ratio of a size to the one before (default 2; the paper has 1.05)")
     parser.add_argument("--seconds", type=arguments.seconds, default=0.1, metavar="S",
                         help="time for each figure (default 0.1)")
@@ -81,13 +81,7 @@ def words(options):
 
 def sizes(options):
     """The sizes to measure, ascending."""
-    if options.sizes:
-        return sorted(set(options.sizes))
-    found, size = [], float(SIZES[0])
-    while size < SIZES[1] * 1.001:
-        found.append(round(size))
-        size *= options.step
-    return found
+    return registration.sizes(options, SIZES)
 
 
 def ping_pong(comm, size):
@@ -151,13 +145,14 @@ def run_rank(options, comm):
     except OSError as error:
         print(f"pyrdv bench: rank {rank}: {error}", file=sys.stderr)
         status = 1
+    piped = {way: one.engine.counters()["sends_piped"] for way, one in comms.items()}
     for one in comms.values():
         here.leave(one)
     pair.close()
     if rank or status:
         return status, rows, facts, None
     print(verdict(rows))
-    return 0, rows, facts, {"paper": PAPER}
+    return 0, rows, facts, {"paper": PAPER, "piped": piped}
 
 
 def share(row, way):
