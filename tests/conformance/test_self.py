@@ -94,3 +94,17 @@ def test_self_among_others(world):
             seen.add(status.Get_source())
         w.run(*sends)
         assert seen == {0, 1, 2}
+
+
+@pytest.mark.parametrize("count", range(120, 140))
+def test_a_pool_without_descriptors_and_without_data(world, count):
+    """R6: the message that finds both lacking is sent all the same."""
+    with world(1) as w:
+        comm = w.comms[0]
+        requests = [comm.Isend(pattern(8, k), dest=0, tag=k) for k in range(count)]
+        requests.append(comm.Isend(pattern(9019, count), dest=0, tag=count))
+        rooms = [np.zeros(8, np.uint8) for _ in range(count)] + [np.zeros(9019, np.uint8)]
+        requests += [comm.Irecv(room, source=0, tag=k) for k, room in enumerate(rooms)]
+        w.run(*requests)
+        for k, room in enumerate(rooms):
+            assert np.array_equal(room, pattern(len(room), k))

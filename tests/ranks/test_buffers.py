@@ -20,3 +20,11 @@ def test_buffers(programs, case):
 def test_without_single_copy(programs, case):
     """The same through the shared pool, as in a container that forbids the other way (X04)."""
     programs.check(PROGRAM, case, 2, env={"PYRDV_SINGLE_COPY": "off"})
+
+
+@pytest.mark.parametrize("arrival", ["notice", "flags"])
+@pytest.mark.parametrize("case", case_names(PROGRAM))
+def test_by_pipeline(programs, case, arrival):
+    """The same through bounce buffers: what the user's memory is like does not matter."""
+    programs.check(PROGRAM, case, 2, env={"PYRDV_PROTOCOL": "pipeline",
+                                          "PYRDV_PIPELINE_ARRIVAL": arrival})

@@ -13,3 +13,11 @@ PROGRAM = Path(__file__).parent / "programs" / "traffic.py"
 @pytest.mark.parametrize("case", case_names(PROGRAM))
 def test_traffic(programs, case, ranks):
     programs.check(PROGRAM, case, ranks)
+
+
+@pytest.mark.parametrize("ranks", [2, 8])
+@pytest.mark.parametrize("case", case_names(PROGRAM))
+def test_by_pipeline(programs, case, ranks):
+    """B2, B3: all large messages through few and small bounce buffers."""
+    programs.check(PROGRAM, case, ranks, env={"PYRDV_PROTOCOL": "pipeline",
+                                              "PYRDV_PIPELINE_BUFFER": "16K"})

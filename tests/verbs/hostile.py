@@ -403,6 +403,8 @@ AFTER = {
         lambda link: link.packet(DATA, link.engine(EAGER, 0, 1 << 40))),
     "message out of order": up(lambda link: link.packet(DATA, link.engine(EAGER, 77, 0))),
     "negative tag": up(lambda link: link.packet(DATA, link.engine(EAGER, 0, 0, tag=-3))),
+    "grant of nothing": up(lambda link: link.packet(DATA, link.engine(16, 0, 9, more=b"x" * 24))),
+    "chunk of nothing": up(lambda link: link.packet(DATA, link.engine(17, 0, 9, cookie=1))),
     "write beyond the ring": up(lambda link: link.into_ring(bytes(4096), 1 << 20)),
     "leaves": up(lambda link: (link.message(0), time.sleep(0.05), link.close())),
     "transfer with a wrong key": transfer(0x1234, 1 << 20, False),

@@ -280,13 +280,16 @@ cdef message_t *message_new(engine_t *e, uint64_t length) noexcept nogil:
     cdef void **block
     if m == NULL:
         e.starved |= <uint32_t> 1 << STARVED_MESSAGES
-        return NULL
     if length:
         c = class_of(length)
         block = <void **> e.data_free[c]
         if block == NULL:
+            # Both are noted, so that one refill is enough.
             e.starved |= <uint32_t> 1 << c
             return NULL
+    if m == NULL:
+        return NULL
+    if length:
         e.data_free[c] = block[0]
         m.data = block
     else:

@@ -23,6 +23,7 @@ from pyrdv.tools import (
     bench_arguments as arguments,
     bench_kernels as kernels,
     bench_large as large,
+    bench_pipeline as pipeline,
     bench_registration as registration,
     bench_report as report,
     bench_startup as startup,
@@ -38,7 +39,8 @@ ABOUT = {
     "bandwidth": "windows of Isend and Irecv, Waitall, and a short acknowledgement",
     "rate": "messages per second in windows of Isend and Irecv of small messages",
 }
-APART = {"startup": startup, "registration": registration, **large.BENCHMARKS}
+APART = {"startup": startup, "registration": registration, "pipeline": pipeline,
+         **large.BENCHMARKS}
 
 
 def add_arguments(parser):

@@ -40,13 +40,14 @@ def add_arguments(parser):
                         help="what to measure (default auto: what joins the two ranks)")
     parser.add_argument("--sizes", type=arguments.sizes, metavar="A,B,…",
                         help="sizes in bytes, K and M allowed (default 4K to 16M by --step)")
-    parser.add_argument("--step", type=_step, default=2.0, metavar="Q",
+    parser.add_argument("--step", type=step, default=2.0, metavar="Q",
                         help="ratio of a size to the one before (default 2; the paper has 1.05)")
     parser.add_argument("--seconds", type=arguments.seconds, default=0.05, metavar="S",
                         help="time for each of the five figures of a size (default 0.05)")
 
 
-def _step(text):
+def step(text):
+    """A ratio of two sizes."""
     import argparse
 
     try:
@@ -75,12 +76,12 @@ def words(options):
     return out + (["--sizes", ",".join(map(str, options.sizes))] if options.sizes else [])
 
 
-def sizes(options):
+def sizes(options, bounds=SIZES):
     """The sizes to measure, ascending."""
     if options.sizes:
         return sorted(set(options.sizes))
-    found, size = [], float(SIZES[0])
-    while size < SIZES[1] * 1.001:
+    found, size = [], float(bounds[0])
+    while size < bounds[1] * 1.001:
         found.append(round(size))
         size *= options.step
     return found
