@@ -275,7 +275,7 @@ class World:
             self.launch.rank, self.launch.size, ways.fabrics, eager_max=config.eager_max,
             unexpected_max=config.unexpected_max, spin_ns=_spin(ways),
             yield_ns=YIELD_NETWORK_NS if ways.routes else YIELD_NS, routes=ways.routes,
-            speculation=_speculation(config), adapt=config.speculation_threshold,
+            speculation=_speculation(ways), adapt=config.speculation_threshold,
             initial_turn=config.initial_turn, protocol=config.protocol,
             arrival=config.pipeline_arrival, lane_bytes=config.pipeline_buffer & ~4095,
             registrations=Registrations(
@@ -435,9 +435,12 @@ def _spin(ways):
     return SPIN_NETWORK_NS if ways.routes else SPIN_NS
 
 
-def _speculation(config):
-    """The policy of the whole job."""
-    return "indexed" if config.speculation == "auto" else config.speculation
+def _speculation(ways):
+    """The policy of the whole job: routes are empty on all ranks, or on none (W1)."""
+    if ways.config.speculation != "auto":
+        return ways.config.speculation
+    # Writes mixed with reads on one queue pair: soft-RoCE gives peers up where packets are lost.
+    return "off" if ways.routes else "indexed"
 
 
 _world = None
