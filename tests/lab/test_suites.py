@@ -38,7 +38,7 @@ SUITES = (
     Suite("jobs", 2, "tests/verbs/test_jobs.py tests/verbs/test_startup.py "
                      "tests/verbs/test_tune.py tests/verbs/test_bench_large.py", 67, 900),
     Suite("hostile", 2, "tests/verbs/test_hostile.py", 60, 900),
-    Suite("memory", 2, "tests/verbs/test_memory.py", 31, 900),
+    Suite("memory", 2, "tests/verbs/test_memory.py", 61, 900),
     Suite("mpi4py", 2, "tests/mpi4py", 12, 400, before=source.ensure),
     Suite("failures", 2, "tests/verbs/test_failure.py tests/verbs/test_fork.py "
                          "tests/verbs/test_limits.py", 38, 900),

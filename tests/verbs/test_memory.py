@@ -13,16 +13,13 @@ MEMORY = Path(__file__).parent / "programs" / "memory.py"
 MAPPED = {"MALLOC_MMAP_THRESHOLD_": "16384", "PYRDV_REGISTRATION_ENTRIES": "64"}
 
 
+@pytest.mark.parametrize("speculation", ["off", "indexed"])
+@pytest.mark.parametrize("cache", ["auto", "trust"])
 @pytest.mark.parametrize("case", case_names(MEMORY))
-def test_registrations(programs, case):
-    programs.check(MEMORY, case, 2, env=MAPPED)
-
-
-@pytest.mark.parametrize("case", case_names(MEMORY))
-def test_trusted_registrations(programs, case):
-    """The same with offers of buffers, and with what peers may write into kept as well."""
+def test_registrations(programs, case, cache, speculation):
+    """Without and with offered buffers, which are kept registered only in trust."""
     programs.check(MEMORY, case, 2, env={
-        **MAPPED, "PYRDV_REGISTRATION_CACHE": "trust", "PYRDV_SPECULATION": "indexed"})
+        **MAPPED, "PYRDV_REGISTRATION_CACHE": cache, "PYRDV_SPECULATION": speculation})
 
 
 FORK = """

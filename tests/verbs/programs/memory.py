@@ -21,12 +21,14 @@ from tests.support.cases import run
 SIZE = 300_000
 PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 TRUST = os.environ.get("PYRDV_REGISTRATION_CACHE") == "trust"
+OFFERS = os.environ["PYRDV_SPECULATION"] != "off"
 FABRIC, = (one for one in MPI._world.engine.fabrics if type(one).__name__ == "VerbsFabric")
 with open(f"/sys/class/infiniband/{FABRIC.device.partition(':')[0]}/node_type",
           encoding="ascii") as file:
     IWARP = file.read().startswith("4")
-# Whether what a rank receives into may stay registered (C6 of memory/mappings.pxd).
-SINKS = TRUST or not IWARP
+# How many of four receives may find their array registered (C6 of memory/mappings.pxd).  Not known
+# where it depends on who comes first: an offered buffer is one that its peer may write into.
+FOUND = range(4, 5) if TRUST else range(5) if OFFERS else range(1) if IWARP else range(4, 5)
 
 
 def pattern(size, seed):
@@ -59,16 +61,20 @@ def counted(name):
 
 def case_an_array_is_registered_once(comm):
     data = np.empty(SIZE, np.uint8)
+    # With the first message bounce buffers are registered, too.
+    pass_on(comm, fill(np.empty(SIZE, np.uint8), 8), SIZE, 8)
     before = counted("misses"), counted("hits"), FABRIC.counters["registrations"]
     for seed in range(4):
         fill(data, seed)
         pass_on(comm, data, SIZE, seed, data)
     after = counted("misses"), counted("hits"), FABRIC.counters["registrations"]
     made, found, registered = (new - old for new, old in zip(after, before, strict=True))
-    if comm.rank == 0 or SINKS:
+    if comm.rank == 0:
         assert (made, found, registered) == (1, 3, 1)
     else:
-        assert (made, found, registered) == (0, 0, 4)
+        # Twice, if the first receive came second and the next one first, with more rights.
+        assert made + found in FOUND and made <= 1 + OFFERS
+        assert registered == made + 4 - (made + found)
 
 
 def case_freed_and_made_again(comm):
@@ -240,7 +246,7 @@ def case_pinned(comm):
         for seed in range(4):
             fill(data, seed)
             pass_on(comm, data, SIZE, seed, data)
-        assert counted("hits") - before == (4 if comm.rank == 0 or SINKS else 0)
+        assert counted("hits") - before in (FOUND if comm.rank else (4,))
     data += b"more"
     fill(data, 9)
     pass_on(comm, data, SIZE + 4, 9)
