@@ -15,7 +15,7 @@ def test_traffic(programs, case, ranks):
     programs.check(PROGRAM, case, ranks)
 
 
-@pytest.mark.parametrize("ranks", [2, 8])
+@pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize("case", case_names(PROGRAM))
 def test_by_pipeline(programs, case, ranks):
     """B2, B3: all large messages through few and small bounce buffers."""
