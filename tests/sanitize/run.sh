@@ -63,7 +63,8 @@ instrumented "$python" "$here/selftest.py" "$lib" "$work" "$cc"
 #   a sanitizer adds nothing to;
 # - same_address: freed memory is kept apart here, so that no address comes twice.
 if [ $# -eq 0 ]; then
-    set -- tests/conformance tests/fabrics tests/api tests/memory tests/fuzz/test_packet_fuzz.py \
+    set -- tests/conformance tests/engine tests/fabrics tests/api tests/memory \
+        tests/fuzz/test_packet_fuzz.py \
         --deselect tests/memory/test_registration.py::test_same_address_again_is_another_array \
         --deselect tests/api/test_objects.py::test_beyond_32_bits_without_copies \
         --deselect tests/api/test_dlpack.py::test_no_leak \

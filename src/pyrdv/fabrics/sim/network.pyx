@@ -12,6 +12,7 @@ import random
 import struct
 from collections import namedtuple
 
+cimport cython
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
@@ -423,6 +424,7 @@ cdef class Network:
             pass
 
 
+@cython.no_gc_clear     # an engine that ends with it still gives its regions back
 cdef class SimFabric(Fabric):
     """One rank's end of a `Network`, which it keeps alive."""
 
