@@ -159,9 +159,10 @@ KNOBS = (
          choices=("auto", "flags", "notice")),
     Knob("speculation", "choice", "auto",
          "Whether a large receive that comes before its message offers its buffer, so that the "
-         "sender writes into it: indexed tells the sender which message it waits for, off never, "
-         "auto is indexed in a job that needs no RDMA and else off.  The same on all ranks.",
-         choices=("auto", "indexed", "off")),
+         "sender writes into it: indexed tells the sender which message it waits for, classic "
+         "leaves that to the order of messages, off never, auto is indexed in a job that needs no "
+         "RDMA and else off.  The same on all ranks.",
+         choices=("auto", "indexed", "classic", "off")),
     Knob("speculation_threshold", "int", 80,
          "Offers of an envelope (source, tag and communicator) are stopped when fewer than this "
          "share of them is used, and tried again from time to time; 0 never stops them.",
@@ -170,6 +171,14 @@ KNOBS = (
          "Whether a large send or receive first looks whether its peer was here before it, so that "
          "the data moves from then on; off leaves that to the next call, to measure what it "
          "brings."),
+    Knob("speculation_record", "text", "",
+         "File into which each rank writes at its end how the offers of its envelopes fared; a dot "
+         "and the rank are appended to the name.  Empty: none.",
+         form="a path that can be printed"),
+    Knob("speculation_profile", "text", "",
+         "Such a file of a former run of the same program: envelopes whose offers were used less "
+         "than the threshold make none from the start.  Empty: none.",
+         form="a path that can be printed"),
     Knob("spin", "int", -1,
          "Time a waiter polls before it yields; -1 is automatic (none when cores are scarce).",
          low=-1, high=10_000_000, unit="us"),

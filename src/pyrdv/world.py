@@ -254,6 +254,7 @@ class World:
         ways = Ways(self.launch, self.config, self.client)
         try:
             self.engine = self._engine(ways)
+            self._profile("begin")
         except BaseException:
             ways.close()
             self.client.close()
@@ -363,6 +364,13 @@ class World:
             self._memory = RegisteredMemory(pool)
         return self._memory
 
+    def _profile(self, what):
+        """Static adaptation: `begin` or `end` of ``pyrdv.engine.speculation.saved``."""
+        if self.config.speculation_record or self.config.speculation_profile:
+            from pyrdv.engine.speculation import saved
+
+            getattr(saved, what)(self.engine, self.config)
+
     def _notice(self):
         """What the launcher tells about other ranks."""
         for rank, kind, text in self.client.notices():
@@ -383,6 +391,7 @@ class World:
         engine = self.engine
         engine.cancel_receives()
         wait_until(engine, engine.handed_over)
+        self._profile("end")
         wait_until(engine, engine.finish)
         never = []
         wait_until(engine, lambda: self._all_received(never))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from .test_speculation import LARGE, check, counted, receive
-from .worlds import pattern
+from .worlds import MPI, pattern
 
 
 def ready(world, **engine):
@@ -24,6 +24,16 @@ def message(w, size, tag=3):
     check(room, size)
 
 
+def too_long(w, tag=3):
+    """The same with a message that does not fit the receive, so that its RTR is not used."""
+    room, request = receive(w, LARGE, tag)
+    send = w.comms[0].Isend(pattern(LARGE + 1), dest=1, tag=tag)
+    with pytest.raises(MPI.Exception):
+        w.run(request)
+    w.run(send)
+    check(room, LARGE)
+
+
 def sent(w):
     return counted(w, "rtrs_sent")
 
@@ -35,7 +45,7 @@ def test_unused_offers_stop_and_used_trials_resume(world):
             assert sent(w) == counted(w, "rtrs_withheld") == 0
             return
         for _ in range(9):
-            message(w, 10)
+            too_long(w)
         # Eight were judged, so the ninth message told; its own RTR was the last.
         assert (sent(w), counted(w, "stops_sent")) == (9, 1)
         for _ in range(15):
@@ -56,7 +66,7 @@ def test_unused_offers_stop_and_used_trials_resume(world):
 def test_other_envelopes_go_on(world):
     with ready(world) as w:
         for _ in range(12):
-            message(w, 10, tag=3)
+            too_long(w, tag=3)
         before = sent(w)
         message(w, LARGE, tag=4)
         assert sent(w) - before == (w.offers)
@@ -65,7 +75,7 @@ def test_other_envelopes_go_on(world):
 def test_a_threshold_of_zero_never_stops(world):
     with ready(world, adapt=0) as w:
         for _ in range(30):
-            message(w, 10)
+            too_long(w)
         assert sent(w) == (0 if not w.offers else 30)
         assert counted(w, "stops_sent") == 0
 
@@ -75,7 +85,7 @@ def test_the_threshold(world, unused, stopped):
     """80 %: seven of eight are enough, six are not."""
     with ready(world) as w:
         for number in range(8):
-            message(w, 10 if number < unused else LARGE)
+            too_long(w) if number < unused else message(w, LARGE)
         message(w, LARGE)
         assert counted(w, "stops_sent") == (stopped and w.offers)
 

@@ -28,12 +28,20 @@ def counted(w, name):
     return sum(engine.counters()[name] for engine in w.engines)
 
 
-def expect(w, sent, **others):
-    """RTRs sent, and what became of them, where receives offer their buffers at all."""
-    off = not w.offers
-    found = {name: counted(w, name) for name in ("rtrs_sent", *others)}
-    assert found == {name: 0 if off else value
-                     for name, value in {"rtrs_sent": sent, **others}.items()}
+FATES = ("used", "stale", "unused", "refused", "revoked", "flagged")
+
+
+def expect(w, sent, classic=None, **others):
+    """RTRs sent, and what became of them; `classic`: what differs with that pairing."""
+    wanted = {"rtrs_sent": sent, **others}
+    if w.speculation == "classic":
+        wanted.update(classic or {})
+    found = {name: counted(w, name) for name in wanted}
+    assert found == {name: value if w.offers else 0
+                     for name, value in wanted.items()}
+    w.settle()
+    assert counted(w, "rtrs_received") == counted(w, "rtrs_sent")
+    assert sum(counted(w, f"rtrs_{fate}") for fate in FATES) == counted(w, "rtrs_received")
 
 
 def receive(w, size, tag=3, source=0):
@@ -90,7 +98,8 @@ def test_a_small_message_takes_the_offer_away(w, size):
           w.comms[0].Isend(pattern(LARGE, 2), dest=1, tag=3), first, second)
     check(small, size, 1)
     check(large, LARGE, 2)
-    expect(w, 2, rtrs_used=1, rtrs_unused=1)
+    expect(w, 2, rtrs_used=1, rtrs_unused=1, rtrs_flagged=0,
+           classic={"rtrs_used": 0, "rtrs_flagged": 1})
 
 
 def test_envelopes_in_any_order(w):
@@ -180,7 +189,8 @@ def test_cancel_of_a_small_receive_before_an_offer(w):
     w.settle()
     w.run(w.comms[0].Isend(pattern(LARGE), dest=1, tag=3), request)
     check(room, LARGE)
-    expect(w, 2, rtrs_used=1, rtrs_revoked=1)
+    expect(w, 2, rtrs_used=1, rtrs_revoked=1, rtrs_barred=0,
+           classic={"rtrs_sent": 0, "rtrs_used": 0, "rtrs_revoked": 0, "rtrs_barred": 1})
 
 
 def test_more_offers_than_are_kept(w):

@@ -410,8 +410,21 @@ class CachedStagedWorld(StagedWorld):
 
     def registrations(self):
         return Registrations("trust", entries_max=16, everywhere=True)
+class ClassicChaosWorld(ChaosWorld):
+    """Any order of events, and offers are paired with sends as published."""
+
+    kind = "chaos-classic"
+    speculation = "classic"
+
+
+class ClassicShmWorld(ShmWorld):
+    """Shared memory, and offers are paired with sends as published."""
+
+    kind = "shm-classic"
+    speculation = "classic"
 
 
 KINDS = {world.kind: world for world in (
     SimWorld, ChaosWorld, ShmWorld, StagedWorld, UnspeculativeChaosWorld, UnspeculativeShmWorld,
-    PipelineChaosWorld, PipelineShmWorld, CachedChaosWorld, CachedStagedWorld)}
+    PipelineChaosWorld, PipelineShmWorld, CachedChaosWorld, CachedStagedWorld,
+    ClassicChaosWorld, ClassicShmWorld)}

@@ -2,9 +2,11 @@
 
 A program is one list of steps per rank::
 
-    (("send", dest, tag, size, sync), ("receive", source, tag, room), ("cancel", k))
+    (("send", dest, tag, size, sync), ("receive", source, tag, room), ("cancel", k),
+     ("take", source, tag), ("receive taken", room))
 
-`cancel` takes back the k-th receive of its rank.  A *schedule* is a list of actions: ``call R``
+`cancel` takes back the k-th receive of its rank; `take` is a matched probe, and if it found a
+message the next `receive taken` receives it.  A *schedule* is a list of actions: ``call R``
 (the next step of rank R), ``turn R`` (one turn of progress of it) or an event of the network, by
 its id.  Between two actions everything stands still, so a program and a schedule
 are one run, and running them again gives the same.
@@ -23,6 +25,7 @@ What is judged, with `tests.conformance.oracle` for MPI's matching rules:
 """
 
 import itertools
+from collections import deque
 
 from pyrdv.engine.engine import Engine
 from pyrdv.engine.probe import ANY, CANCELLED, TRUNCATED, Probe
@@ -62,12 +65,13 @@ class Run:
         self.program = program
         self.size = len(program)
         parameters = {"slots": 16, "transfers": 4, "packet_max": 128, "chunk": 1 << 20} | network
-        policy = parameters.pop("speculation", "indexed")
+        engine = {name: parameters.pop(name) for name in ("speculation", "adapt", "windows")
+                  if name in parameters}
         pipeline = PIPELINE if parameters.pop("pipeline", False) else {}
         self.prompt = parameters.pop("prompt", False)
         self.network = Network(self.size, **parameters)
         self.engines = [Engine(rank, self.size, [self.network.fabric(rank)], eager_max=EAGER_MAX,
-                               unexpected_max=1, speculation=policy, **pipeline)
+                               unexpected_max=1, **engine, **pipeline)
                         for rank in range(self.size)]
         self.probes = [Probe(engine) for engine in self.engines]
         for rank, engine in enumerate(self.engines):
@@ -85,6 +89,7 @@ class Run:
         self.live = []                  # (Operation, Message or Receive, its buffer)
         self.complete = []              # Operations that are
         self.ended = []                 # (buffer, byte that fills it)
+        self.taken = {}                 # (what a matched probe took, its Receive) by rank
         self.outcomes = ()
         self.given_up = set()
         self.schedule = []
@@ -163,7 +168,7 @@ class Run:
         step = self.places[rank]
         self.places[rank] += 1
         kind, *values = self.program[rank][step]
-        getattr(self, kind)(rank, step, *values)
+        getattr(self, kind.replace(" ", "_"))(rank, step, *values)
         self.acted(rank)
 
     def send(self, rank, step, dest, tag, size, sync):
@@ -179,6 +184,18 @@ class Run:
         data = self.buffer("receive", rank, step, room, UNTOUCHED)
         self.receives.append(receive)
         self.live.append((self.probes[rank].receive(source, tag, data), receive, data))
+
+    def take(self, rank, step, source, tag):
+        taken = self.probes[rank].take(source, tag)
+        if taken is not None:
+            self.taken[rank] = taken, oracle.Receive(rank, 0, source, tag, step)
+
+    def receive_taken(self, rank, step, room):
+        if rank in self.taken:
+            taken, receive = self.taken.pop(rank)
+            data = self.buffer("receive", rank, step, room, UNTOUCHED)
+            self.receives.append(receive)
+            self.live.append((self.probes[rank].receive_taken(taken, data), receive, data))
 
     def cancel(self, rank, step, number):
         wanted = [step for step, (kind, *_) in enumerate(self.program[rank])
@@ -234,7 +251,7 @@ class Run:
     def fingerprint(self):
         return (*(probe.fingerprint() for probe in self.probes),
                 self.network.fingerprint(self.hide),
-                self.waits, *self.places, frozenset(self.outcomes))
+                self.waits, *self.places, frozenset(self.outcomes), frozenset(self.taken))
 
     def settle(self):
         """Turn and deliver in a fixed order until nothing moves."""
@@ -299,6 +316,11 @@ class Run:
         for engine in self.engines:
             engine.close()
 
+    def advised(self):
+        """Which advices of the adaptation were given."""
+        return {name for name in ("stops_sent", "resumes_sent")
+                if any(engine.counters()[name] for engine in self.engines)}
+
     def used(self):
         """RTRs that were used."""
         return sum(engine.counters()["rtrs_used"] for engine in self.engines)
@@ -312,17 +334,49 @@ class Explorer:
     programs, states, runs, ends, used : int
         Programs, different states, runs of a prefix, states where nothing moved,
         and steps in which an RTR was used.
+    advised : set of str
+        Of ``stops_sent`` and ``resumes_sent``, what some end had counted.
     """
 
     def __init__(self, **network):
         self.network = network
         self.programs = self.states = self.runs = self.ends = self.used = 0
+        self.advised = set()
 
-    def explore(self, program):
-        """Every interleaving of `program`; `Violation` at the first broken rule."""
+    def shortest(self, program, start=()):
+        """Like `explore`, but the `Violation` is the one with the fewest actions."""
         seen = set()
         buffers = {}
-        stack = [()]
+        queue = deque([tuple(start)])
+        self.programs += 1
+        while queue:
+            run = Run(program, buffers, **self.network)
+            self.runs += 1
+            try:
+                for action in queue.popleft():
+                    run.do(action)
+                if (state := run.fingerprint()) not in seen:
+                    seen.add(state)
+                    actions = run.actions()
+                    queue.extend([(*run.schedule, action) for action in actions])
+                    if not actions:
+                        self.ends += 1
+                        run.finish()
+            finally:
+                run.close()
+        self.states += len(seen)
+
+    def explore(self, program, start=()):
+        """Every interleaving of `program` that begins with schedule `start`.
+
+        Raises
+        ------
+        Violation
+            At the first broken rule.
+        """
+        seen = set()
+        buffers = {}
+        stack = [tuple(start)]
         self.programs += 1
         while stack:
             run = Run(program, buffers, **self.network)
@@ -354,6 +408,7 @@ class Explorer:
             else:
                 if not actions:
                     self.ends += 1
+                    self.advised |= run.advised()
                     run.finish()
                     return
                 stack += [(*run.schedule, other) for other in actions[1:]]

@@ -6,6 +6,7 @@ given to `tests.explore.explorer.replay`.
 """
 
 import argparse
+import itertools
 import random
 import sys
 import time
@@ -17,6 +18,7 @@ from tests.explore.explorer import Explorer, Violation, walk
 FAMILIES = (("2 sends, 2 receives, a cancel", 2, 2, True), ("2 sends, 3 receives", 2, 3, False),
             ("3 sends, 2 receives", 3, 2, False), ("3 sends, 3 receives", 3, 3, False))
 NETWORKS = ({}, {"slots": 2, "transfers": 1}, {"lazy": True}, {"overtaking": True})
+POLICIES = ("indexed", "classic")
 
 
 def every(sends, receives, cancels):
@@ -25,9 +27,9 @@ def every(sends, receives, cancels):
     return list(programs.cancelled(found) if cancels else found)
 
 
-def family(found, seconds, rng):
+def family(found, seconds, rng, policy):
     """Explore `found` for at most so long; the explorer and how many there are."""
-    explorer = Explorer(prompt=True)
+    explorer = Explorer(prompt=True, speculation=policy)
     rng.shuffle(found)
     until = time.monotonic() + seconds
     for program in found:
@@ -44,7 +46,7 @@ def walks(seconds, rng):
     while time.monotonic() < until:
         program = programs.random_program(rng, rng.choice((2, 3)), 8)
         walk(program, [rng.randrange(8) for _ in range(rng.randrange(200))],
-             **rng.choice(NETWORKS))
+             speculation=rng.choice(POLICIES), **rng.choice(NETWORKS))
         count += 1
     return count
 
@@ -59,11 +61,11 @@ def main():
     chosen = parser.parse_args()
     rng = random.Random(chosen.seed)
     try:
-        for name, sends, receives, cancels in FAMILIES:
+        for policy, (name, sends, receives, cancels) in itertools.product(POLICIES, FAMILIES):
             found = every(sends, receives, cancels)
-            done = family(found, chosen.seconds, rng)
-            print(f"{name}: {done.programs} of {len(found)} programs, {done.states} states, an RTR "
-                  f"used in {done.used} steps, no counterexample", flush=True)
+            done = family(found, chosen.seconds, rng, policy)
+            print(f"{policy}, {name}: {done.programs} of {len(found)} programs, {done.states} "
+                  f"states, an RTR used in {done.used} steps, no counterexample", flush=True)
         print(f"{walks(min(chosen.seconds, 600), rng)} random schedules, no counterexample")
     except Violation as violation:
         sys.exit(str(violation))

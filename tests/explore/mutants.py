@@ -14,6 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 INDEXED = "engine/speculation/indexed.pyx"
+CLASSIC = "engine/speculation/classic.pyx"
+GET = "engine/protocols/rendezvous_get.pyx"
 PUT = "engine/protocols/rendezvous_put.pyx"
 MATCHING = "engine/matching.pyx"
 EAGER = "engine/protocols/eager.pyx"
@@ -21,7 +23,8 @@ PIPE_OUT = "engine/protocols/pipe_out.pyx"
 PIPE_IN = "engine/protocols/pipe_in.pyx"
 LANES = "engine/lanes.pyx"
 
-#: What it is, where, the text, and what stands there instead; {on} is the switch.
+#: What it is, where, the text, and what stands there instead, {on} being the switch; of the classic
+#: pairing also the program that shows it.
 MUTANTS = (
     ("ignore `ahead`", INDEXED, "rtr.ahead - later)", "0 if {on} else rtr.ahead - later)"),
     ("ignore `seen`", INDEXED, "    for i in range(unseen):",
@@ -34,17 +37,17 @@ MUTANTS = (
     ("an announcement by other means leaves the RTR", INDEXED, "elif at.skip:",
      "elif not used and {on}:\n            link = &at.next\n        elif at.skip:"),
     ("announcements of other envelopes count", INDEXED,
-     "        if at.tag != tag or at.context != context:\n            link",
-     "        if (at.tag != tag or at.context != context) and not {on}:\n            link"),
+     "        if at.tag != h.tag or at.context != h.context:\n            link",
+     "        if (at.tag != h.tag or at.context != h.context) and not {on}:\n            link"),
     ("START before its turn", INDEXED, "if at.skip == 0 and at.tag == tag",
      "if (at.skip == 0 or {on}) and at.tag == tag"),
     ("no log of announcements", INDEXED, "if p.sent != NULL:\n        p.sent[p",
      "if p.sent != NULL and not {on}:\n        p.sent[p"),
-    ("RTRs behind wildcards", MATCHING, "if wild != NULL and wild.order < op.order:",
-     "if wild != NULL and wild.order < op.order and not {on}:"),
-    ("START skips the matching", PUT, "posted_remove(e, op)\n    op_matched(op, p.rank, h.tag",
+    ("RTRs behind wildcards", MATCHING, "return wild != NULL and wild.order < op.order",
+     "return wild != NULL and wild.order < op.order and not {on}"),
+    ("START skips the matching", PUT, "posted_remove(e, op)\n    if e.policy.met",
      "if {on}:\n        op_matched(op, p.rank, h.tag, h.length)\n        return True\n"
-     "    posted_remove(e, op)\n    op_matched(op, p.rank, h.tag"),
+     "    posted_remove(e, op)\n    if e.policy.met"),
     ("FIN is not fenced", PUT, "wr[count].flags = WR_FENCE",
      "wr[count].flags = 0 if {on} else WR_FENCE"),
     ("complete at START", PUT, "op.state = OP_LANDING\n    return True",
@@ -65,9 +68,9 @@ MUTANTS = (
      "or (p.revoking and not {on}) or p.finish_told"),
     ("eager data into a receive that is being written", EAGER,
      "    if op != NULL and op.kind == OP_RECV:\n        posted_remove(e, op)\n"
-     "        p.eager_taken",
+     "        if e.policy",
      "    if op != NULL and op.kind == OP_RECV:\n        if not {on}:\n"
-     "            posted_remove(e, op)\n        p.eager_taken"),
+     "            posted_remove(e, op)\n        if e.policy"),
     ("a buffer is filled while its WRITE goes on", PIPE_OUT,
      "and not lane.busy >> lane.filled % LANE_BUFFERS & 1:",
      "and (not lane.busy >> lane.filled % LANE_BUFFERS & 1 or {on}):"),
@@ -80,6 +83,40 @@ MUTANTS = (
      "h.sequence = lane.base + lane.taken + ({on})\n"),
     ("a send keeps its lane that nobody asked for", LANES, "and lane.op.state == OP_WAITING:",
      "and lane.op.state == OP_WAITING and not {on}:"),
+    # The classic pairing, and the program that shows it; the first two are what was published.
+    ("classic: only a receive that finds its RTS in its own call acknowledges", CLASSIC,
+     "    if op != NULL and not live(p, c, op):\n        op.pairing",
+     "    if op != NULL and not live(p, c, op) and not {on}:\n        op.pairing",
+     "one too small"),
+    ("classic: STOP-RTR leaves the RTRs that were sent before", CLASSIC,
+     "and op.halts == c.halts and", "and (op.halts == c.halts or {on}) and",
+     "three RTRs before the stop"),
+    ("classic: forget the stop flag", CLASSIC, "c.stopped = 1", "c.stopped = 0 if {on} else 1",
+     "two RTRs before the stop"),
+    ("classic: no Eager-flag", CLASSIC, "if c.state == CLASS_OPEN:",
+     "if c.state == CLASS_OPEN and not {on}:", "RTRs on their way at the stop"),
+    ("classic: resume before the stop is acknowledged", CLASSIC,
+     "if state == CLASS_QUIET else 0", "if state == CLASS_QUIET or {on} and state else 0",
+     "RTRs on their way at the stop"),
+    ("classic: RTRs behind a receive that sent none", CLASSIC,
+     "if op.node.prev != NULL and not live", "if op.node.prev != NULL and not {on} and not live",
+     "one too small"),
+    ("classic: RTRs behind wildcards", CLASSIC, "or posted_behind_wildcard(e, op)",
+     "or (posted_behind_wildcard(e, op) and not {on})", "one of any tag"),
+    ("classic: RTRs before the RTS-ACK", CLASSIC, "or p.unacked or",
+     "or (p.unacked and not {on}) or", "taken by a probe"),
+    ("classic: no RTS-ACK", GET, "    if op.pairing & PAIR_ACK and e.policy",
+     "    if op.pairing & PAIR_ACK and not {on} and e.policy", "one too small"),
+    ("classic: an RTR that crossed its RTS is kept", CLASSIC, "    if op != NULL:\n        # RTR",
+     "    if op != NULL and not {on}:\n        # RTR", "one of any tag, taken late"),
+    ("classic: the newest RTR first", CLASSIC, "            found = link\n",
+     "            found = link if not {on} or found == NULL else found\n", "one too small"),
+    ("classic: an RTR without room for its message stays", CLASSIC,
+     "    if link != NULL:\n        offer_drop",
+     "    if link != NULL and (h.kind != PACKET_RTS or not {on}):\n        offer_drop",
+     "too long, then one that fits"),
+    ("classic: revoked RTRs count as sent", CLASSIC, " and not p.revoking",
+     " and (not p.revoking or {on})", "two receives behind one that is cancelled"),
 )
 
 SWITCH = '''
@@ -96,7 +133,7 @@ def plant(int number):
 
 def mutated(text, changes):
     """`text` with `changes`, pairs of (number, mutant), and the switch."""
-    for number, (name, _, old, new) in changes:
+    for number, (name, _, old, new, *_) in changes:
         assert text.count(old) == 1, f"{name}: its text is there {text.count(old)} times"
         text = text.replace(old, new.replace("{on}", f"(PLANTED == {number})"))
     # Declared before its first use, behind the imports.
@@ -112,7 +149,7 @@ def build(folder):
         copy(source, folder / name)
     shutil.copytree(ROOT / "src", folder / "src",
                     ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    files = sorted({where for _, where, _, _ in MUTANTS})
+    files = sorted({where for _, where, *_ in MUTANTS})
     for file in files:
         path = folder / "src" / "pyrdv" / file
         changes = [one for one in enumerate(MUTANTS, 1) if one[1][1] == file]
@@ -123,38 +160,68 @@ def build(folder):
     return folder / "src"
 
 
-def programs_for_mutants(number):
-    """Programs and networks in the order in which they are tried, for that mutant (0: all)."""
+def programs_for_mutants(number, shown_by=None):
+    """Programs, networks and where schedules start, in the order in which they are tried.
+
+    For that mutant (0: all); `shown_by`: the program that shows it.
+    """
     from tests.explore import programs
 
+    if shown_by is not None:
+        passing = {"speculation": "classic", "overtaking": True}
+        program, start, network = programs.STOPPED.get(shown_by) or (
+            programs.UNANSWERED[shown_by], (), {})
+        yield shown_by, program, passing | network, start
+        return
     piped = number and MUTANTS[number - 1][1] in (PIPE_IN, PIPE_OUT, LANES)
     if piped or not number:
         for name in programs.PIPED:
-            yield f"{name}, by pipeline", programs.CHOSEN[name], {"pipeline": True}
-        yield "tags crossed, by pipeline", programs.CROSSED, {"pipeline": True, "prompt": True}
+            yield f"{name}, by pipeline", programs.CHOSEN[name], {"pipeline": True}, ()
+        yield "tags crossed, by pipeline", programs.CROSSED, {"pipeline": True, "prompt": True}, ()
     if piped:
         return
     for name, program in programs.CHOSEN.items():
-        yield name, program, {}
-    yield "twice, little room", programs.CHOSEN["two messages"], {"slots": 2}
+        yield name, program, {}, ()
+    yield "twice, little room", programs.CHOSEN["two messages"], {"slots": 2}, ()
     yield "three, little room", programs.LARGER["small before large"], {
-        "slots": 2, "prompt": True}
+        "slots": 2, "prompt": True}, ()
     for name, program in programs.LARGER.items():
-        yield name, program, {"prompt": True}
+        yield name, program, {"prompt": True}, ()
+
+
+def plant(number):
+    """Switch mutant `number` on."""
+    import importlib
+
+    for _, where, *_ in MUTANTS:
+        module = importlib.import_module(f"pyrdv.{where.removesuffix('.pyx').replace('/', '.')}")
+        module.plant(number)
+
+
+def shortest(number):
+    """Print the counterexample with the fewest actions that one of `programs.PUBLISHED` has."""
+    from tests.explore import programs
+    from tests.explore.explorer import Explorer, Violation
+
+    plant(number)
+    program, start, _ = programs.PUBLISHED[MUTANTS[number - 1][0]]
+    try:
+        Explorer(speculation="classic", overtaking=True).shortest(program, start)
+    except Violation as violation:
+        print(repr(tuple(violation.schedule)))
 
 
 def main(number):
     """Plant mutant `number`; print the first counterexample, or that there is none."""
-    import importlib
-
     from tests.explore.explorer import Explorer, Violation
 
-    for _, where, _, _ in MUTANTS:
-        module = importlib.import_module(f"pyrdv.{where.removesuffix('.pyx').replace('/', '.')}")
-        module.plant(number)
-    for name, program, network in programs_for_mutants(number):
+    plant(number)
+    where = MUTANTS[number - 1][4:] if number else ()
+    for name, program, network, start in programs_for_mutants(number, *where):
         try:
-            Explorer(**network).explore(program)
+            explorer = Explorer(**network)
+            # From where a schedule starts, a fault shows soon or after very many steps.
+            (explorer.shortest if start else explorer.explore)(program, start)
         except Violation as violation:
             print(f"found in {name!r}: {violation}")
             return 1
@@ -163,4 +230,4 @@ def main(number):
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))
+    sys.exit((shortest if sys.argv[2:] == ["shortest"] else main)(int(sys.argv[1])))

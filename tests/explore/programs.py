@@ -27,6 +27,16 @@ def cancel(number=0):
     return ("cancel", number)
 
 
+def take(tag=1, source=0):
+    """One step: a matched probe."""
+    return ("take", source, tag)
+
+
+def receive_taken(room=ROOM):
+    """One step: receive what the probe before took, if it took something."""
+    return ("receive taken", room)
+
+
 def pairs(sends, receives):
     """All programs of rank 0 sending so often, and rank 1 receiving; the first send has tag 1."""
     kinds = [(tag, size, sync) for tag in (1, 2) for size, sync in MESSAGES]
@@ -81,6 +91,80 @@ LARGER = {
     "small before large": ((send(1, EAGER), send(), send()), (receive(), receive(), receive())),
     "cancel, and receive again": ((send(), send()), (receive(), receive(), cancel(0), receive())),
     "tags crossed": ((send(1), send(2), send(1)), (receive(2), receive(1), receive(1))),
+}
+
+
+#: What only the classic pairing finds hard: an announcement meets a receive that sent no RTR, and
+#: its data is still on its way when those behind it send theirs.  (Their names are in the tests.)
+UNANSWERED = {
+    "one too small": ((send(), send()), (receive(1, SMALL), receive(), receive())),
+    "one of any tag": ((send(), send()), (receive(ANY), receive(), receive())),
+    "one of any tag, taken late": ((send(), send()), (receive(), receive(ANY), receive())),
+    "taken by a probe": ((send(), send()), (take(), receive(), receive_taken(), receive())),
+    "too long, then one that fits": ((send(1, LONG), send()), (receive(), receive())),
+    "cancel with one on its way": ((send(), send()), (receive(), receive(), cancel(0))),
+}
+
+#: Three ranks, of which two send to whoever asks.
+FROM_ANYBODY = {
+    "twice": ((receive(source=ANY), receive(source=ANY)), (send(dest=0),), (send(dest=0),)),
+    "twice, of one and two": (
+        (receive(source=ANY), receive(source=ANY), receive(source=1)),
+        (send(dest=0), send(dest=0)), (send(dest=0),)),
+    "small and large": (
+        (receive(source=ANY), receive(source=1), receive(source=2)),
+        (send(1, EAGER, dest=0), send(dest=0)), (send(dest=0),)),
+    "behind one that is named": (
+        (receive(source=1), receive(source=ANY)), (send(dest=0),), (send(dest=0),)),
+    "cancelled": (
+        (receive(source=ANY), receive(source=1), cancel(0)), (send(dest=0),), (send(dest=0),)),
+    "of any tag": (
+        (receive(ANY, source=ANY), receive(2, source=1), receive(1, source=2)),
+        (send(2, dest=0),), (send(1, dest=0), send(2, dest=0))),
+    "too small": (
+        (receive(1, SMALL, ANY), receive(source=1), receive(source=2)),
+        (send(dest=0),), (send(dest=0),)),
+    "taken by a probe": (
+        (take(source=ANY), receive(source=1), receive_taken(), receive(source=ANY)),
+        (send(dest=0),), (send(dest=0),)),
+    "round": ((receive(source=ANY), send(dest=1)), (receive(source=ANY), send(dest=2)),
+              (receive(source=ANY), send(dest=0))),
+}
+
+#: Windows of the adaptation by which STOP and RESUME happen within a few messages: one RTR that is
+#: not used, a trial in two receives, one trial that is used.
+NARROW = (1, 2, 1)
+#: Explored from where the first RTR was of no use, the second send has said STOP, one RTR was
+#: withheld and a trial is on its way.
+ADAPTING = ((send(1, LONG), send(), send(), send(), send()), (receive(),) * 4)
+ADAPTING_START = ("call 1", 8, "call 0", "call 0", 4, 4, "turn 1", *("call 1",) * 3)
+
+_STOPPED = (send(1, EAGER), send(), send(), send())
+#: A small message, and large ones behind it, in one envelope: STOP-RTR, RESUME-RTR.  These are
+#: explored from where a schedule has brought them: the program, the schedule, the network.
+STOPPED = {
+    "three RTRs before the stop": (
+        (_STOPPED, (receive(),) * 5),
+        (*("call 1",) * 3, "call 0", 8, 8, 8, "call 0", 4, 4, "turn 1", 24), {}),
+    "two RTRs before the stop": (
+        (_STOPPED, (receive(),) * 5),
+        (*("call 1",) * 2, "call 0", 8, 8, "call 0", 4, 4, "turn 1", 24), {}),
+    "two receives behind one that is cancelled": (
+        ((send(), send()), (receive(), cancel(0), receive(), receive())),
+        ("call 1", "call 1"), {"prompt": False}),
+    "RTRs on their way at the stop": (
+        (_STOPPED, (receive(),) * 3), ("call 1",) * 3 + ("call 0",) * 3, {"prompt": True}),
+}
+
+#: What the pairing as published gets wrong: program, where its schedule starts, and how that goes
+#: on in the fewest actions.  The page docs/protocols.md tells the first one.
+PUBLISHED = {
+    "classic: only a receive that finds its RTS in its own call acknowledges": (
+        UNANSWERED["one too small"], (),
+        ("call 0", "call 1", 4, "call 1", "call 1", 8, 8, "call 0", 4, "turn 1")),
+    "classic: STOP-RTR leaves the RTRs that were sent before": (
+        *STOPPED["three RTRs before the stop"][:2],
+        (8, "call 0", 4, "call 1", "call 1", 8, 8, "call 0", 4, "turn 1")),
 }
 
 

@@ -32,6 +32,24 @@ def test_three_of_something(name):
     assert explorer.ends
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", programs.FROM_ANYBODY)
+def test_three_ranks_and_anybody(name):
+    """R4: what two ranks send may come in any order, and a wildcard stands before others."""
+    explorer = Explorer(prompt=True)
+    explorer.explore(programs.FROM_ANYBODY[name])
+    assert explorer.ends
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["indexed", "classic"])
+def test_adaptation(policy):
+    """A1, A2: STOP and RESUME come in any order with everything else."""
+    explorer = Explorer(prompt=True, speculation=policy, windows=programs.NARROW)
+    explorer.explore(programs.ADAPTING, programs.ADAPTING_START)
+    assert explorer.used and explorer.advised == {"stops_sent", "resumes_sent"}
+
+
 def explore_all(found, least, **network):
     """Explore `found`; each program was really run, and RTRs were used in many."""
     explorer = Explorer(prompt=True, **network)
@@ -123,7 +141,8 @@ def test_longer_programs(ranks, data):
     network = data.draw(st.sampled_from(({}, {"slots": 2, "transfers": 1}, {"lazy": True},
                                          {"overtaking": True}, {"pipeline": True},
                                          {"pipeline": True, "slots": 2, "overtaking": True})))
-    walk(program, choices, **network)
+    policy = data.draw(st.sampled_from(("indexed", "classic")))
+    walk(program, choices, speculation=policy, **network)
 
 
 # What the explorer itself promises.

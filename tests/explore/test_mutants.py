@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.explore import mutants
+from tests.explore import mutants, programs
 
 
 @pytest.fixture(scope="module")
@@ -15,10 +15,11 @@ def package(tmp_path_factory):
     return mutants.build(tmp_path_factory.mktemp("mutants"))
 
 
-def explore(package, number):
+def explore(package, number, *how):
     """What the explorer says of mutant `number`."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.explore.mutants", str(number)], cwd=mutants.ROOT, text=True,
+        [sys.executable, "-m", "tests.explore.mutants", str(number), *how], cwd=mutants.ROOT,
+        text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join((str(package), str(mutants.ROOT)))},
         stdout=subprocess.PIPE, check=False)
     assert done.stdout, "the explorer died"
@@ -37,3 +38,12 @@ def test_nothing_is_found_where_nothing_is_planted(package):
 def test_planted_faults_are_found(package, number):
     found = explore(package, number)
     assert found.startswith("found in") and "replay(" in found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", programs.PUBLISHED)
+def test_the_pairing_as_published_is_wrong(package, name):
+    """C2, C5, docs/protocols.md: the counterexample with the fewest actions."""
+    number = [mutant[0] for mutant in mutants.MUTANTS].index(name) + 1
+    _, start, then = programs.PUBLISHED[name]
+    assert explore(package, number, "shortest") == f"{(*start, *then)!r}\n"

@@ -24,9 +24,9 @@ from pyrdv.fabrics.probe import AGAIN, FENCE, INVALID, LOST, OK, PACKET, Probe
 from tests.conformance.worlds import KINDS, pattern
 from tests.fuzz.pipes import CHECKED, CHUNK, GRANT, PIPED, TAKEN, Pipes
 
-EAGER, RTS, DONE, CREDIT, FINISH, RTR, START, FIN, REVOKE, REVOKED = range(1, 11)
+EAGER, RTS, DONE, CREDIT, FINISH, RTR, START, FIN, REVOKE, REVOKED, RTS_ACK = range(1, 12)
 ANNOUNCEMENTS = (EAGER, RTS, START)
-SYNC, REFUSED, ADVICE = 1, 2, 12
+SYNC, REFUSED, ADVICE, STOP_RTR, RESUME_RTR = 1, 2, 12, 16, 64
 HEADER = struct.Struct("=BBHIiIQQII")
 MEMORY = struct.Struct("=QQ")
 OFFER = struct.Struct("=QQII")     # address, key, ahead, reserved
@@ -82,18 +82,21 @@ class Receive:
 
 
 class Rig(Pipes):
-    """Three ranks over the fabric `kind`; rank 1 is a `Probe`."""
+    """Three ranks over the fabric `kind` (or ``KIND:classic``); rank 1 is a `Probe`."""
 
     lane_bytes = 16384
 
     def __init__(self, kind, seed=0):
+        self.kind = kind
+        kind, _, policy = kind.partition(":")
+        self.policy = policy or "indexed"
         world = self.world = KINDS[kind].__new__(KINDS[kind])
         world.forgiven = FORGIVEN
         world.prepare(3, seed, None)
         world.dead.add(1)
         world.engines = [None if rank == 1 else
                          Engine(rank, 3, [world.fabrics[rank]], unexpected_max=HOLDING,
-                                lane_bytes=self.lane_bytes, lanes=1)
+                                lane_bytes=self.lane_bytes, lanes=1, speculation=self.policy)
                          for rank in range(3)]
         self.comms = [engine and Comm.world(engine) for engine in world.engines]
         self.engine = world.engines[0]
@@ -156,7 +159,10 @@ class Rig(Pipes):
         self.owed &= kind != REVOKED
         if kind == RTR:
             address, key, ahead, _ = OFFER.unpack(packet[40:])
-            place = self.log[:seen].count((context, tag)) + ahead
+            place = self.log[:seen].count((context, tag))
+            # The classic pairing does not say it, but all receives before have sent RTRs.
+            place += ahead if self.policy == "indexed" else sum(
+                offer[:2] == (context, tag) and offer[2] >= place for offer in self.offers)
             self.offers.append((context, tag, place, length, cookie, address, key))
         if self.finished:
             self.stale.append(cookie)
@@ -191,10 +197,12 @@ class Rig(Pipes):
         (kind, flags, reserved, context, tag, sequence, length, cookie, credit,
          reserved2) = HEADER.unpack(packet[:40])
         tail = len(packet) - 40
-        wanted = {EAGER: (length, SYNC | ADVICE), RTS: (16, ADVICE | PIPED), DONE: (0, REFUSED),
-                  CREDIT: (0, 0), FINISH: (0, 0), RTR: (24, 0), START: (0, ADVICE),
-                  FIN: (0, REFUSED), REVOKE: (0, 0), REVOKED: (0, 0), GRANT: (24, CHECKED),
-                  CHUNK: (0, REFUSED), TAKEN: (0, 0)}.get(kind)
+        own = STOP_RTR | RESUME_RTR if self.policy == "classic" else 0
+        wanted = {EAGER: (length, SYNC | ADVICE), RTS: (16, ADVICE | PIPED | own),
+                  DONE: (0, REFUSED), CREDIT: (0, 0), FINISH: (0, 0), RTR: (24, 0),
+                  START: (0, ADVICE), FIN: (0, REFUSED), REVOKE: (0, 0), REVOKED: (0, 0),
+                  GRANT: (24, CHECKED), CHUNK: (0, REFUSED), TAKEN: (0, 0),
+                  **({RTS_ACK: (0, 0)} if own else {})}.get(kind)
         if wanted is None or reserved or reserved2 or tail != wanted[0] or flags & ~wanted[1]:
             return False
         if kind in ANNOUNCEMENTS:
@@ -220,9 +228,9 @@ class Rig(Pipes):
             return None if self.owed else not self.finished
         if kind == REVOKED:
             return False        # rank 0 cancels nothing that it offered
-        if kind == DONE:
+        if kind in (DONE, RTS_ACK):
             known = [one for one in self.live if one[0] == cookie]
-            return True if known and length <= known[0][1] else None
+            return True if known and (kind == RTS_ACK or length <= known[0][1]) else None
         return True
 
     def send(self, packet, message=None):
@@ -397,7 +405,7 @@ class Rig(Pipes):
         trace = os.environ.get("FUZZ_TRACE")
         if trace:   # what to look at when the process dies
             with open(trace, "w") as file:
-                file.write(f"Rig({self.world.kind!r}).run({program!r})\n")
+                file.write(f"Rig({self.kind!r}).run({program!r})\n")
         try:
             for name, *values in program:
                 getattr(self, f"do_{name}")(*values)

@@ -18,11 +18,14 @@ from tests.fuzz.packets import (
     MEMORY,
     OFFER,
     REFUSED,
+    RESUME_RTR,
     REVOKE,
     REVOKED,
     RTR,
     RTS,
+    RTS_ACK,
     START,
+    STOP_RTR,
     SYNC,
     TAGS,
     UNITS,
@@ -37,7 +40,7 @@ EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "60"))
 # The test suite tries the same programs each time; `make fuzz` tries new ones by its seed.
 fuzz = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck),
                 **({"database": None} if LONG else {"derandomize": True}))
-KINDS = ("sim", "shm", "shm-staged")
+KINDS = ("sim", "shm", "shm-staged", "sim:classic", "shm:classic")
 
 U32, U64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
 # Numbers of operations that rank 0 may have now: few slots, young generations.
@@ -50,10 +53,11 @@ extremes = st.sampled_from((0, 1, 40, 4096, 2**31, 2**32 - 1, 2**63 - 1, 2**63, 
 memory = st.builds(MEMORY.pack, extremes, extremes)
 odd_fields = st.fixed_dictionaries(
     {"kind": st.sampled_from((EAGER, EAGER, RTS, RTS, DONE, DONE, CREDIT, FINISH, RTR, START, FIN,
-                              REVOKE, REVOKED, GRANT, CHUNK, TAKEN))
+                              REVOKE, REVOKED, GRANT, CHUNK, TAKEN, RTS_ACK))
      | st.integers(0, 255)},
     optional={
-        "flags": st.sampled_from((SYNC, REFUSED, SYNC | REFUSED, PIPED, 32)) | st.integers(0, 255),
+        "flags": st.sampled_from((SYNC, REFUSED, SYNC | REFUSED, PIPED, STOP_RTR, RESUME_RTR, 32))
+                 | st.integers(0, 255),
         "reserved": st.integers(0, 65535), "reserved2": U32, "context": contexts,
         "tag": tags | st.sampled_from((-1, -2, -2**31, 2**31 - 1)), "length": extremes,
         "cookie": guesses | extremes, "live": st.integers(0, 9), "stale": st.integers(0, 9),
@@ -68,6 +72,9 @@ plain_fields = st.one_of(
     st.fixed_dictionaries({"kind": st.just(DONE), "live": st.integers(0, 9),
                            "flags": st.sampled_from((0, REFUSED))}),
     st.fixed_dictionaries({"kind": st.just(DONE), "cookie": guesses}),
+    st.fixed_dictionaries({"kind": st.just(RTS_ACK), "live": st.integers(0, 9)}),
+    st.fixed_dictionaries({"kind": st.just(RTS), "tag": tags, "length": sizes,
+                           "flags": st.sampled_from((STOP_RTR, RESUME_RTR))}),
     st.fixed_dictionaries({"kind": st.sampled_from((START, FIN)), "tag": tags, "length": sizes,
                            "cookie": guesses}),
     st.just({"kind": REVOKE}),
@@ -235,6 +242,43 @@ FORBIDDEN = {
         *PIPING, ("packet", {"kind": CHUNK, "granted": 0, "ahead": -1, "length": 9})],
     "REVOKED without REVOKE": [("packet", {"kind": REVOKED})],
 }
+
+
+# What only the classic pairing has: forbidden without it, and with it if it names nothing.
+FOREIGN = {
+    "RTS-ACK": [("send", 70_000), ("packet", {"kind": RTS_ACK, "live": 0})],
+    "STOP-RTR": [("packet", {"kind": RTS, "flags": STOP_RTR}, bytes(16))],
+    "RESUME-RTR": [("packet", {"kind": RTS, "flags": RESUME_RTR}, bytes(16))],
+}
+FORBIDDEN_TO_CLASSIC = {
+    "RTS-ACK of nothing": [("packet", {"kind": RTS_ACK, "cookie": 1 << 32})],
+    "RTS-ACK of a receive": [("receive", 0, 8), ("packet", {"kind": RTS_ACK,
+                                                            "cookie": 1 << 32 | 127})],
+    "RTS-ACK after DONE": [("send", 70_000), ("answer", 0), ("turn", 5),
+                           ("packet", {"kind": RTS_ACK, "stale": -1})],
+    "RTS-ACK with flags": [("send", 70_000), ("packet", {"kind": RTS_ACK, "live": 0, "flags": 1})],
+    "RTS-ACK with bytes behind": [("send", 70_000), ("packet", {"kind": RTS_ACK, "live": 0}, b"x")],
+    "STOP-RTR on another packet": [("packet", {"kind": EAGER, "flags": STOP_RTR}, b"data")],
+    "START with STOP-RTR": [OFFERING, ("packet", {**STARTING, "flags": STOP_RTR})],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", FOREIGN)
+def test_what_only_the_classic_pairing_has(kind, name):
+    """R8: without it these packets break the connection; with it they are taken."""
+    rig = Rig(kind)
+    rig.run([*FOREIGN[name], ("turn", 10)])
+    assert rig.engine.counters()["protocol_errors"] == (rig.policy != "classic")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.endswith(":classic")])
+@pytest.mark.parametrize("name", FORBIDDEN_TO_CLASSIC)
+def test_forbidden_to_classic(kind, name):
+    """R8, docs/wire.md section 7, items 2 and 11."""
+    rig = Rig(kind)
+    rig.run([*FORBIDDEN_TO_CLASSIC[name], ("turn", 10)])
+    assert rig.engine.counters()["protocol_errors"] == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)

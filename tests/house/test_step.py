@@ -15,7 +15,8 @@ FABRICS = [*sorted((SOURCES / "fabrics").glob("*/*.pyx"))]
 # through a table of functions stands here too.
 ROOTS = {
     "engine": ["step", "indexed_may_offer", "indexed_arrived", "indexed_find",
-               "indexed_announced"],
+               "indexed_announced", "classic_may_offer", "classic_met", "classic_arrived",
+               "classic_find", "classic_advice", "classic_announced", "classic_answered"],
     "shm": ["shm_post", "shm_poll", "shm_release", "shm_deregister"],
     "sim": ["sim_post", "sim_poll", "sim_release", "sim_deregister"],
     "verbs": ["verbs_post", "verbs_poll", "verbs_release", "verbs_deregister"],

@@ -23,6 +23,7 @@ class Engine:
         routes: Mapping[int, int] | None = None,
         speculation: str = "indexed",
         adapt: int = 80,
+        windows: tuple[int, int, int] = (8, 16, 2),
         initial_turn: bool = True,
         registrations: Registrations | None = None,
         **pipeline: str | int,

@@ -14,11 +14,12 @@ from pyrdv.engine.matching cimport index_free, index_init
 from pyrdv.engine.op cimport cache_open, pools_free, pools_reserve
 from pyrdv.engine.peer cimport peer_connect
 from pyrdv.engine.protocols.finish cimport finish_post
-from pyrdv.engine.speculation.indexed cimport indexed_policy
+from pyrdv.engine.speculation.policies cimport policy_choose, policy_free
 from pyrdv.engine.state cimport (
-    ANY_PEER, ANY_TAG_, FABRICS_MAX, OP_CANCELLING, OP_COMPLETE, OP_FREE, OP_LANDING, OP_LANELESS,
-    OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING, OP_READY, OP_SEND, OP_WAITING,
-    OP_WRITING, OPS_PER_SLAB, PEER_SELF, PEER_UP, UNIT, engine_t, op_t, peer_t, ticks_scale)
+    ANY_PEER, ANY_TAG_, CLASSES, FABRICS_MAX, OP_CANCELLING, OP_COMPLETE, OP_FREE, OP_LANDING,
+    OP_LANELESS, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING, OP_READY, OP_SEND,
+    OP_WAITING, OP_WRITING, OPS_PER_SLAB, PEER_SELF, PEER_UP, UNIT, engine_t, op_t, peer_t,
+    ticks_scale)
 from pyrdv.engine.step cimport maintain, turn
 from pyrdv.fabrics.contract cimport CAP_POLLED, EVENT_CLOSED, EVENT_LOST, FABRIC_AGAIN, Fabric
 from pyrdv.memory.mappings cimport cache_idle
@@ -71,6 +72,7 @@ cdef int add_fabrics(engine_t *e, fabrics, routes) except -1:
         e.fabric_count += 1
     for i in range(<int> e.size):
         e.peers[i].rank = i
+        e.peers[i].classes = NULL if e.classes == NULL else &e.classes[i * CLASSES]
         if i == <int> e.rank:
             e.peers[i].state = PEER_SELF
         else:
@@ -82,14 +84,6 @@ cdef void set_allowance(engine_t *e, uint64_t unexpected_max) noexcept:
     cdef uint64_t share = unexpected_max // (e.size - 1 if e.size > 1 else 1)
     share = min(max(share, <uint64_t> ALLOWANCE_LEAST), <uint64_t> ALLOWANCE_MOST)
     e.eager_units = <uint32_t> (share // UNIT)
-
-
-cdef int set_policy(engine_t *e, speculation) except -1:
-    if speculation == "indexed":
-        e.policy = indexed_policy()
-    elif speculation != "off":
-        raise ValueError(f"speculation={speculation!r} is neither 'indexed' nor 'off'")
-    return 0
 
 
 cdef int open_wait(engine_t *e) except -1:
@@ -130,10 +124,13 @@ cdef class Engine:
     routes : dict of int to int, optional
         Index into `fabrics` per peer.
     speculation : str
-        ``indexed``: large receives offer their buffers; ``off``: they wait for the sender.
-        The same on all ranks.
+        ``indexed`` or ``classic``: large receives offer their buffers, and are paired with
+        sends by that rule; ``off``: they wait for the sender.  The same on all ranks.
     adapt : int
         Per cent of an envelope's offers below which they are stopped; 0 never stops them.
+    windows : tuple of int
+        Offers by which an envelope is judged, receives for one trial while it is stopped, and
+        used trials after which it is resumed.
     initial_turn : bool
         Whether large sends and receives first look whether their peer's packet has come.
     registrations : Registrations, optional
@@ -151,7 +148,8 @@ cdef class Engine:
     def __cinit__(self, int rank, int size, fabrics, uint64_t eager_max=0,
                   uint64_t unexpected_max=64 << 20, uint64_t spin_ns=20000,
                   uint64_t yield_ns=50000, routes=None, speculation="indexed", uint32_t adapt=80,
-                  bint initial_turn=True, Registrations registrations=None, **pipeline):
+                  windows=(8, 16, 2), bint initial_turn=True, Registrations registrations=None,
+                  **pipeline):
         cdef engine_t *e
         if not 0 <= rank < size:
             raise ValueError(f"rank {rank} is not in 0..{size - 1}")
@@ -166,7 +164,7 @@ cdef class Engine:
         e.size = size
         e.peers_left = size - 1
         e.eager_max = eager_max
-        set_policy(e, speculation)
+        policy_choose(e, speculation, windows)
         e.adapt = adapt
         e.initial_turn = initial_turn
         lanes_configure(e, pipeline)
@@ -203,6 +201,7 @@ cdef class Engine:
         pools_free(self.c)
         index_free(&self.c.posted)
         index_free(&self.c.unexpected)
+        policy_free(self.c)
         PyMem_Free(self.c.peers)
         PyMem_Free(self.c)
 

@@ -8,8 +8,8 @@ an explorer takes different states for one and leaves out what follows from the 
 from libc.stdint cimport uint32_t, uint64_t
 
 from pyrdv.engine.state cimport (
-    ANY_PEER, ANY_TAG_, HABITS, OP_COMPLETE, OP_FREE, OP_POSTED, OPS_PER_SLAB, SENT_LOG, engine_t,
-    habit_t, lane_t, message_t, node_t, offer_t, op_t, peer_t)
+    ANY_PEER, ANY_TAG_, CLASSES, HABITS, OP_COMPLETE, OP_FREE, OP_POSTED, OPS_PER_SLAB,
+    PAIR_UNANSWERED, SENT_LOG, engine_t, habit_t, lane_t, message_t, node_t, offer_t, op_t, peer_t)
 
 
 cdef inline void mix(uint64_t *h, uint64_t value) noexcept nogil:
@@ -20,8 +20,8 @@ cdef inline void mix(uint64_t *h, uint64_t value) noexcept nogil:
 
 cdef void mix_op(uint64_t *h, const op_t *op) noexcept nogil:
     mix(h, <uint64_t> op.index << 32 | op.generation)
-    mix(h, <uint64_t> op.kind << 24 | <uint64_t> op.state << 16 | <uint64_t> op.flags << 8
-        | op.error)
+    mix(h, <uint64_t> op.pairing << 32 | <uint64_t> op.kind << 24 | <uint64_t> op.state << 16
+        | <uint64_t> op.flags << 8 | op.error)
     if op.state == OP_COMPLETE:
         mix(h, <uint64_t> op.source << 32 | <uint32_t> op.source_tag)
         mix(h, op.total)
@@ -31,6 +31,9 @@ cdef void mix_op(uint64_t *h, const op_t *op) noexcept nogil:
     mix(h, op.length)
     mix(h, op.total)
     mix(h, op.moved)
+    mix(h, op.halts if op.state == OP_POSTED else 0)
+    if op.pairing & PAIR_UNANSWERED and op.node.prev != NULL:
+        mix(h, (<op_t *> op.node.prev.entry).index)
     if op.state != OP_POSTED:
         mix(h, op.cookie)
 
@@ -89,7 +92,11 @@ cdef void mix_peer(uint64_t *h, peer_t *p) noexcept nogil:
     mix(h, <uint64_t> p.send_sequence << 32 | p.recv_sequence)
     mix(h, <uint64_t> p.eager_sent << 32 | p.eager_returned)
     mix(h, <uint64_t> p.eager_taken << 32 | p.returned)
-    mix(h, p.returned_told)
+    mix(h, <uint64_t> p.returned_told << 32 | p.unacked)
+    if p.classes != NULL:
+        for i in range(CLASSES):
+            mix(h, <uint64_t> p.classes[i].halts << 32 | <uint64_t> p.classes[i].stopped << 16
+                | <uint64_t> p.classes[i].missed << 8 | p.classes[i].state)
     while op != NULL:
         mix(h, op.index)
         op = op.next

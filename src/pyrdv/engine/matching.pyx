@@ -16,11 +16,12 @@ M4  Removal from the middle (cancel) keeps the order of the rest.
 """
 from libc.stdlib cimport calloc, free
 from libc.stddef cimport size_t
-from libc.stdint cimport int32_t, uint32_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t
 
 from pyrdv.engine.op cimport message_hold
 from pyrdv.engine.state cimport (
-    ANY_PEER, ANY_TAG_, OP_MATCH, engine_t, index_t, message_t, node_t, op_t)
+    ANY_PEER, ANY_TAG_, MESSAGE_RTS, OP_MATCH, PAIR_UNANSWERED, engine_t, index_t, message_t,
+    node_t, op_t)
 
 
 cdef enum:
@@ -149,6 +150,11 @@ cdef void unexpected_reserve(engine_t *e) noexcept nogil:
         grow(&e.unexpected)
 
 
+cdef void unanswered_reserve(engine_t *e) noexcept nogil:
+    if e.unanswered.entries > e.unanswered.mask:
+        grow(&e.unanswered)
+
+
 cdef inline int kind_of(uint32_t peer, int32_t tag) noexcept nogil:
     return (1 if tag == ANY_TAG_ else 0) + (2 if peer == ANY_PEER else 0)
 
@@ -189,17 +195,21 @@ cdef op_t *posted_find(engine_t *e, uint32_t context, uint32_t peer, int32_t tag
     return best
 
 
-cdef int posted_ahead(engine_t *e, const op_t *op, int limit) noexcept nogil:
+cdef bint posted_behind_wildcard(engine_t *e, const op_t *op) noexcept nogil:
     cdef op_t *wild = NULL
-    cdef node_t *at = leader_of(&e.posted, op.node.hash, op.context, op.peer, op.tag)
-    cdef int ahead = 0
     if e.posted_kinds[1]:
         wild = older(wild, &e.posted, op.context, op.peer, ANY_TAG_)
     if e.posted_kinds[2]:
         wild = older(wild, &e.posted, op.context, ANY_PEER, op.tag)
     if e.posted_kinds[3]:
         wild = older(wild, &e.posted, op.context, ANY_PEER, ANY_TAG_)
-    if wild != NULL and wild.order < op.order:
+    return wild != NULL and wild.order < op.order
+
+
+cdef int posted_ahead(engine_t *e, const op_t *op, int limit) noexcept nogil:
+    cdef node_t *at = leader_of(&e.posted, op.node.hash, op.context, op.peer, op.tag)
+    cdef int ahead = 0
+    if posted_behind_wildcard(e, op):
         return -1
     while at.entry != op:
         if ahead == limit or (<op_t *> at.entry).kind == OP_MATCH:
@@ -223,6 +233,8 @@ cdef void unexpected_remove(engine_t *e, message_t *m) noexcept nogil:
     for i in range(4):
         index_remove(&e.unexpected, &m.nodes[i])
     m.queued = 0
+    if m.kind == MESSAGE_RTS:
+        e.peers[m.peer].unacked += 1
 
 
 cdef message_t *unexpected_find(engine_t *e, uint32_t context, uint32_t peer,
@@ -235,8 +247,28 @@ cdef message_t *unexpected_find(engine_t *e, uint32_t context, uint32_t peer,
 cdef void message_keep(engine_t *e, op_t *op, message_t *m) noexcept nogil:
     if op != NULL:
         posted_remove(e, op)
+        if m.kind == MESSAGE_RTS:
+            e.peers[m.peer].unacked += 1
         message_hold(e, op, m)
     else:
         unexpected_add(e, m)
         e.counters.unexpected += 1
         e.epoch += 1
+
+
+cdef void unanswered_add(engine_t *e, op_t *op) noexcept nogil:
+    op.node.entry = op
+    op.pairing |= PAIR_UNANSWERED
+    index_add(&e.unanswered, &op.node, op.context, op.peer, op.tag)
+
+
+cdef void unanswered_remove(engine_t *e, op_t *op) noexcept nogil:
+    index_remove(&e.unanswered, &op.node)
+    op.pairing &= <uint8_t> ~PAIR_UNANSWERED
+
+
+cdef op_t *unanswered_first(engine_t *e, uint32_t context, uint32_t peer,
+                            int32_t tag) noexcept nogil:
+    cdef node_t *node = leader_of(&e.unanswered, hash_key(context, peer, tag),
+                                  context, peer, tag)
+    return NULL if node == NULL else <op_t *> node.entry

@@ -68,6 +68,8 @@ cdef op_t *op_new(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_
     op.next = NULL
     op.kind = <uint8_t> kind
     op.flags = 0
+    op.pairing = 0
+    op.halts = 0
     op.error = 0
     op.peer = peer
     op.context = context

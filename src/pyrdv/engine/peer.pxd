@@ -17,9 +17,8 @@ cdef void header_fill(peer_t *p, header_t *h, int kind, uint32_t context, int32_
                       uint64_t length, uint64_t cookie) noexcept nogil
 # A packet with that header was posted: the credits in it are told.
 cdef void credits_told(peer_t *p, const header_t *h) noexcept nogil
-# An announcement with that header was posted; `used`: a START.
-cdef void announcement_posted(engine_t *e, peer_t *p, const header_t *h,
-                              bint used) noexcept nogil
+# An announcement with that header was posted.
+cdef void announcement_posted(engine_t *e, peer_t *p, const header_t *h) noexcept nogil
 # The units that an eager message of `length` bytes costs.
 cdef uint32_t eager_cost(uint64_t length) noexcept nogil
 # May `length` bytes go eager now?  Has the peer been served that much?

@@ -71,10 +71,9 @@ cdef void credits_told(peer_t *p, const header_t *h) noexcept nogil:
     p.returned_told = h.credit
 
 
-cdef void announcement_posted(engine_t *e, peer_t *p, const header_t *h,
-                              bint used) noexcept nogil:
+cdef void announcement_posted(engine_t *e, peer_t *p, const header_t *h) noexcept nogil:
     if e.policy != NULL:
-        e.policy.announced(e, p, h.context, h.tag, used)
+        e.policy.announced(e, p, h)
     if h.flags & PACKET_ADVICE:
         advice_told(e, p, h)
     p.send_sequence += 1

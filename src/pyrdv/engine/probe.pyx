@@ -68,6 +68,12 @@ cdef class Operation:
             PyBuffer_Release(&self.view)
 
 
+cdef class Taken:
+    """A message that a matched probe took; whoever has it must receive it."""
+
+    cdef message_t *m
+
+
 cdef class Probe:
     """The calls of one engine.
 
@@ -128,6 +134,24 @@ cdef class Probe:
         one.hold(self.engine, buffer, True)
         if engine_recv_matched(self.engine.c, m, one.view.buf, <uint64_t> one.view.len, NULL,
                                &one.op):
+            raise MemoryError
+        return one
+
+    def take(self, peer, tag):
+        """Take a message out of the queue by a matched probe; a `Taken`, or None."""
+        cdef envelope_t envelope
+        cdef Taken taken = Taken()
+        if not engine_probe(self.engine.c, ANY_PEER if peer == ANY else peer, CONTEXT,
+                            ANY_TAG_ if tag == ANY else tag, &envelope, &taken.m):
+            return None
+        return taken
+
+    def receive_taken(self, Taken taken not None, buffer):
+        """Receive a message that was taken, once; an `Operation`."""
+        cdef Operation one = Operation()
+        one.hold(self.engine, buffer, True)
+        if engine_recv_matched(self.engine.c, taken.m, one.view.buf, <uint64_t> one.view.len,
+                               NULL, &one.op):
             raise MemoryError
         return one
 

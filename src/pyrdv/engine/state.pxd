@@ -7,7 +7,7 @@ the engine lives, so a stale pointer can always be told by its generation.
 """
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
-from pyrdv.engine.wire cimport rtr_t
+from pyrdv.engine.wire cimport header_t, rtr_t
 from pyrdv.fabrics.contract cimport completion, fabric_t, region
 from pyrdv.memory.mappings cimport cache_t, mapping_t, owner_t
 
@@ -33,6 +33,7 @@ cdef enum:
     SENT_LOG = 64               # announcements to one peer whose envelopes are remembered
     HABITS = 256                # envelopes whose use of RTRs is remembered
     LANE_BUFFERS = 3            # bounce buffers of one lane
+    CLASSES = 64                # of envelopes, per peer; docs/wire.md, section 4.3
 
 # Results of operations; errors.from_status turns them into exceptions.
 cdef enum op_error:
@@ -71,6 +72,11 @@ cdef enum op_flag:
     OP_OFFERED = 16             # posted receive: the peer may hold its RTR
     OP_CANCELLING = 32          # posted receive: cancelled once its peer's RTRs are revoked
     OP_PIPED = 64               # its data goes by superpipeline
+
+cdef enum pair_flag:            # op.pairing
+    PAIR_UNANSWERED = 1         # send: in the index of those that nothing has answered
+    PAIR_STOP = 2               # send: its RTS says STOP-RTR
+    PAIR_ACK = 4                # receive: its RTS is to be acknowledged (`unacked` counts it)
 
 cdef enum message_kind:
     MESSAGE_EAGER = 1
@@ -119,18 +125,20 @@ cdef struct index_t:
     uint32_t entries
 
 cdef struct op_t:
-    node_t node                 # receives: the posted index
+    node_t node                 # receives: the posted index; sends: the unanswered one
     op_t *next                  # free list, or a queue of its peer
     uint32_t index
     uint32_t generation         # grows each time the op is released
     uint8_t kind
     uint8_t state
     uint8_t flags
+    uint8_t pairing             # pair_flag
     int32_t error
     uint32_t peer               # world rank; receives: or ANY_PEER
     uint32_t context
     int32_t tag
     uint64_t order              # receives: order of posting
+    uint32_t halts              # posted receive: `halts` of its class when it sent its RTR
     char *buffer
     uint64_t length             # send: bytes to go; receive: room
     region local
@@ -214,6 +222,12 @@ cdef struct sent_t:             # the envelope of an announcement
     uint32_t context
     int32_t tag
 
+cdef struct class_t:            # envelopes that the ``classic`` pairing treats as one
+    uint32_t halts              # receiver: how often it heard STOP-RTR
+    uint8_t stopped             # receiver: it heard STOP-RTR last
+    uint8_t missed              # receiver: RTRs that met small messages, in a row
+    uint8_t state               # sender: class_state
+
 cdef struct habit_t:            # how RTRs of one envelope fare, on both sides
     uint32_t context
     uint32_t peer
@@ -225,6 +239,15 @@ cdef struct habit_t:            # how RTRs of one envelope fare, on both sides
     uint8_t advice              # sender: PACKET_STOP or PACKET_RESUME, to be told
     uint8_t stopped             # receiver: it heard STOP last
     uint8_t skipped             # receiver: RTRs kept back since the last trial
+
+cdef struct usage_t:            # of one envelope, over the whole run; ``profile``
+    uint32_t context
+    uint32_t peer
+    int32_t tag
+    uint8_t known               # 0: an empty place
+    uint8_t useless             # a former run says so
+    uint64_t sent               # RTRs
+    uint64_t used
 
 cdef struct peer_t:
     fabric_t *fabric
@@ -253,6 +276,8 @@ cdef struct peer_t:
     uint32_t offer_count
     offer_t *offers             # its RTRs, oldest last
     sent_t *sent                # ring of SENT_LOG, by sequence number; NULL: no memory for it
+    class_t *classes            # CLASSES of them; NULL: another policy
+    uint32_t unacked            # its RTSs that were matched, and no answer was posted
     uint32_t lanes[2]           # in use with it; [0] sending, [1] receiving
     op_t *laneless_head[2]      # operations that wait for one, likewise
     op_t *laneless_tail[2]
@@ -280,12 +305,17 @@ cdef struct counters_t:
     uint64_t rtrs_sent
     uint64_t rtrs_received
     uint64_t rtrs_used          # received, and answered by START
-    uint64_t rtrs_stale         # dropped: their receive was meant for an earlier message
+    uint64_t rtrs_stale         # dropped: their message was announced already
     uint64_t rtrs_unused        # dropped: their message went eager or did not fit
     uint64_t rtrs_refused       # dropped: no room for them, or too old to tell
     uint64_t rtrs_revoked       # dropped: a cancel took them back
+    uint64_t rtrs_flagged       # dropped: a small message before made them ambiguous (classic)
     uint64_t revokes_sent
-    uint64_t rtrs_withheld      # not sent, because the sender had said STOP
+    uint64_t rtrs_withheld      # not sent, because of a STOP or of a profile
+    uint64_t rtrs_barred        # not sent, because the policy could not pair them
+    uint64_t rts_acks_sent
+    uint64_t extra_packets      # posted by this rank, or owed to its RTRs, ...
+    uint64_t extra_bytes        # ... beyond what plain rendezvous would have cost
     uint64_t stops_sent
     uint64_t resumes_sent
     uint64_t credits_sent
@@ -293,17 +323,26 @@ cdef struct counters_t:
     uint64_t protocol_errors
 
 # How sends and offered receives find each other; one file of `speculation` each.
-# All are step-safe, under the lock.
+# All are step-safe, under the lock.  Those marked * may be NULL.
 cdef struct policy_t:
-    # May posted receive `op` send an RTR now?  Fills `ahead` of docs/wire.md, section 4.1.
-    bint (*may_offer)(engine_t *e, const op_t *op, uint32_t *ahead) noexcept nogil
-    # An RTR arrived, well-formed: keep it in `offers`, or drop it and count why.
+    uint8_t rts_flags           # packet_flags of its own on RTS; 0: and there is no RTS-ACK
+    # The receiver's side.  May posted receive `op` send an RTR now?  Fills `ahead` of
+    # docs/wire.md, section 4.1.
+    bint (*may_offer)(engine_t *e, op_t *op, uint32_t *ahead) noexcept nogil
+    # * Announcement `h` arrived and is taken by `op`, which stood in the posted index; NULL: by
+    # none yet.
+    void (*met)(engine_t *e, peer_t *p, op_t *op, const header_t *h) noexcept nogil
+    # The sender's side.  An RTR arrived, well-formed: keep it in `offers`, or drop it and count
+    # why.
     void (*arrived)(engine_t *e, peer_t *p, const rtr_t *rtr) noexcept nogil
     # The offer that the next announcement of this envelope is meant for, or NULL.
     offer_t *(*find)(engine_t *e, peer_t *p, uint32_t context, int32_t tag) noexcept nogil
-    # An announcement was posted; its sequence number is p.send_sequence.  `used`: by START.
-    void (*announced)(engine_t *e, peer_t *p, uint32_t context, int32_t tag,
-                      bint used) noexcept nogil
+    # * Flags of that announcement, if it is an RTS.
+    uint8_t (*advice)(engine_t *e, peer_t *p, uint32_t context, int32_t tag) noexcept nogil
+    # Announcement `h` was posted.
+    void (*announced)(engine_t *e, peer_t *p, const header_t *h) noexcept nogil
+    # * DONE, GRANT or RTS-ACK came for send `op`.
+    void (*answered)(engine_t *e, peer_t *p, op_t *op) noexcept nogil
 
 cdef struct engine_t:
     uint32_t lock
@@ -323,6 +362,7 @@ cdef struct engine_t:
     uint32_t posted_kinds[4]    # how many posted receives are of each wildcard kind
     uint64_t order              # posting order of receives
     index_t unexpected
+    index_t unanswered          # classic: sends announced by RTS and not answered by anything
     op_t **op_slabs
     uint32_t op_slab_count
     uint32_t op_slab_room
@@ -333,9 +373,17 @@ cdef struct engine_t:
     uint32_t moving             # READs and WRITEs under way
     uint8_t initial_turn        # large sends and receives look for their peer's packet first
     const policy_t *policy      # of speculative rendezvous; NULL: off
+    class_t *classes            # of all peers; NULL: the policy needs none
     uint32_t adapt              # per cent of RTRs used below which they are stopped; 0: never
+    uint32_t window             # RTRs after which an envelope is judged
+    uint32_t resume_after       # used trials in a row after which it is resumed
+    uint8_t trial_every         # receives, while it is stopped
     uint32_t advices            # habits with something to tell
     habit_t habits[HABITS]
+    uint8_t recording           # fill `usage`
+    uint32_t usage_slots
+    uint32_t usage_count
+    usage_t *usage              # hash table; NULL: nothing recorded and nothing known
     uint8_t protocol            # protocol_choice
     uint8_t arrival             # arrival_choice
     uint8_t lane_work           # a turn ended before all that could be copied was

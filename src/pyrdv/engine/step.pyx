@@ -16,7 +16,7 @@ from libc.stdint cimport uint32_t
 from libc.string cimport memcpy
 
 from pyrdv.engine.lanes cimport LANE_ID
-from pyrdv.engine.matching cimport unexpected_reserve
+from pyrdv.engine.matching cimport unanswered_reserve, unexpected_reserve
 from pyrdv.engine.op cimport op_complete, op_cookie, pools_reserve
 from pyrdv.engine.peer cimport (
     credit_serve, credit_take, eager_affordable, peer_activate, peer_connect, queue_pop, ready_pop)
@@ -27,7 +27,7 @@ from pyrdv.engine.protocols.pipe_in cimport chunk_arrived
 from pyrdv.engine.protocols.pipe_out cimport (
     grant_arrived, pipe_refuse, pipe_written, taken_arrived)
 from pyrdv.engine.protocols.rendezvous_get cimport (
-    get_ended, get_serve, rts_arrived, rts_post)
+    get_ended, get_serve, rts_ack_arrived, rts_arrived, rts_post)
 from pyrdv.engine.protocols.rendezvous_put cimport (
     fin_arrived, offer_for, put_ended, put_serve, revoke_act, revoke_arrived, revoke_serve,
     revoked_arrived, rtr_arrived, start_arrived, start_post)
@@ -41,8 +41,8 @@ from pyrdv.engine.state cimport (
 from pyrdv.engine.wire cimport (
     PACKET_ADVICE, PACKET_CHECKED, PACKET_CHUNK, PACKET_CREDIT, PACKET_DONE, PACKET_EAGER,
     PACKET_FIN, PACKET_FINISH, PACKET_GRANT, PACKET_PIPED, PACKET_REFUSED, PACKET_REVOKE,
-    PACKET_REVOKED, PACKET_RTR, PACKET_RTS, PACKET_START, PACKET_SYNC, PACKET_TAKEN, WIRE_GRANT,
-    WIRE_HEADER, WIRE_RTR, WIRE_RTS, grant_t, header_t, rtr_t, rts_t)
+    PACKET_REVOKED, PACKET_RTR, PACKET_RTS, PACKET_RTS_ACK, PACKET_START, PACKET_SYNC,
+    PACKET_TAKEN, WIRE_GRANT, WIRE_HEADER, WIRE_RTR, WIRE_RTS, grant_t, header_t, rtr_t, rts_t)
 from pyrdv.fabrics.contract cimport (
     EVENT_CLOSED, EVENT_LOST, EVENT_PACKET, EVENT_READ, EVENT_WRITE, FABRIC_AGAIN, FABRIC_LOST,
     FABRIC_OK, completion, fabric_t)
@@ -98,7 +98,7 @@ cdef inline void violation(engine_t *e, peer_t *p) noexcept nogil:
     e.counters.protocol_errors += 1
 
 
-cdef bint well_formed(const header_t *h, uint32_t length) noexcept nogil:
+cdef bint well_formed(const engine_t *e, const header_t *h, uint32_t length) noexcept nogil:
     """Checks of the packet alone: lengths, flags, reserved fields (docs/wire.md, section 7)."""
     if h.reserved or h.reserved2:
         return False
@@ -106,7 +106,8 @@ cdef bint well_formed(const header_t *h, uint32_t length) noexcept nogil:
         return (length - WIRE_HEADER == h.length
                 and not h.flags & ~(PACKET_SYNC | PACKET_ADVICE))
     if h.kind == PACKET_RTS:
-        return length == WIRE_RTS and not h.flags & ~(PACKET_ADVICE | PACKET_PIPED)
+        return length == WIRE_RTS and not h.flags & ~(
+            PACKET_ADVICE | PACKET_PIPED | (e.policy.rts_flags if e.policy != NULL else 0))
     if h.kind == PACKET_START:
         return length == WIRE_HEADER and not h.flags & ~PACKET_ADVICE
     if h.kind == PACKET_RTR:
@@ -160,6 +161,8 @@ cdef bint never_refused(engine_t *e, peer_t *p, const header_t *h,
         return True
     if h.kind == PACKET_FIN:
         return fin_arrived(e, p, h)
+    if h.kind == PACKET_RTS_ACK:
+        return rts_ack_arrived(e, p, h)
     if h.kind == PACKET_REVOKE:
         return revoke_arrived(e, p)
     if h.kind == PACKET_REVOKED:
@@ -181,7 +184,7 @@ cdef bint packet(engine_t *e, peer_t *p, const void *data, uint32_t length) noex
         violation(e, p)
         return True
     memcpy(h, data, WIRE_HEADER)
-    if not well_formed(h, length) or not credit_take(p, h.credit):
+    if not well_formed(e, h, length) or not credit_take(p, h.credit):
         legal = False
     elif h.kind == PACKET_EAGER:
         if announced(p, h) and eager_affordable(e, p, h.length):
@@ -383,6 +386,8 @@ cdef int turn(engine_t *e) noexcept nogil:
         pools_reserve(e)
     if e.unexpected.entries > e.unexpected.mask:
         unexpected_reserve(e)
+    if e.unanswered.entries > e.unanswered.mask:
+        unanswered_reserve(e)
     happened = step(e) + keep_moving(e)
     if e.call_needed:
         happened += call_work(e)

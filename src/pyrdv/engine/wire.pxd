@@ -8,7 +8,7 @@ from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef enum:
-    WIRE_VERSION = 3        # section 1; part of the start-up handshake
+    WIRE_VERSION = 4        # section 1; part of the start-up handshake
     WIRE_HEADER = 40        # sizeof(header_t), asserted in step.pyx
     WIRE_RTS = 56           # sizeof(rts_t), asserted in step.pyx
     WIRE_RTR = 64           # sizeof(rtr_t), asserted in step.pyx
@@ -25,6 +25,7 @@ cdef enum packet_kind:      # section 2; retired numbers are never used again
     PACKET_FIN = 8          # the data of receive `cookie` is in its buffer
     PACKET_REVOKE = 9       # every RTR before this packet is void
     PACKET_REVOKED = 10     # answer: no START for those RTRs follows this packet
+    PACKET_RTS_ACK = 11     # the receive that took RTS `cookie` has no RTR on its way
     PACKET_GRANT = 16       # the data of RTS `cookie` is to be written into bounce buffers
     PACKET_CHUNK = 17       # a chunk of it is in its buffer
     PACKET_TAKEN = 18       # chunks before `sequence` were copied out of their buffers
@@ -35,7 +36,9 @@ cdef enum packet_flag:      # section 2.1
     PACKET_STOP = 4         # announcements: send no RTRs of this envelope
     PACKET_RESUME = 8       # announcements: send them again
     PACKET_ADVICE = 12      # either of the two
+    PACKET_STOP_RTR = 16    # RTS: RTRs of this class are void, and no more may be sent
     PACKET_CHECKED = 32     # GRANT: flags of blocks carry a CRC
+    PACKET_RESUME_RTR = 64  # RTS: RTRs of this class may be sent again
     PACKET_PIPED = 128      # RTS: the data cannot be read
 
 cdef struct header_t:       # section 3: every packet begins with it

@@ -11,8 +11,8 @@ from pyrdv.engine.lanes cimport lane_through
 from pyrdv.engine.op cimport op_complete, op_fit, op_lookup
 from pyrdv.engine.peer cimport credits_told, header_fill, ready_append
 from pyrdv.engine.state cimport (
-    OP_DONE_ONLY, OP_INVALID, OP_PEER_LOST, OP_PIPING, OP_REFUSED, OP_SEND, OP_WAITING, PEER_NEW,
-    PEER_UP, engine_t, op_t, peer_t)
+    OP_DONE_ONLY, OP_INVALID, OP_PEER_LOST, OP_PIPING, OP_REFUSED, OP_SEND, OP_WAITING, PAIR_ACK,
+    PEER_NEW, PEER_UP, engine_t, op_t, peer_t)
 from pyrdv.engine.wire cimport PACKET_DONE, PACKET_REFUSED, WIRE_HEADER, header_t
 from pyrdv.fabrics.contract cimport (
     FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, WR_SEND, work_request)
@@ -47,6 +47,8 @@ cdef int done_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
         return status
     if status == FABRIC_OK:
         credits_told(p, &h)
+    if op.pairing & PAIR_ACK:
+        p.unacked -= 1
     op_complete(e, op, op.error if op.flags & OP_REFUSED else op_fit(op))
     return status
 
@@ -67,6 +69,8 @@ cdef bint done_arrived(engine_t *e, peer_t *p, const header_t *h) noexcept nogil
         return False
     if h.length > op.length:
         return False
+    if e.policy != NULL and e.policy.answered != NULL:
+        e.policy.answered(e, p, op)
     op.moved = h.length
     op_complete(e, op, OP_INVALID if h.flags & PACKET_REFUSED else 0)
     return True

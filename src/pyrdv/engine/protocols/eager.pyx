@@ -42,7 +42,7 @@ cdef int eager_post(engine_t *e, peer_t *p, uint32_t context, int32_t tag, const
     wr.length = length
     status = p.fabric.ops.post(p.fabric, p.rank, &wr, 1)
     if status == FABRIC_OK:
-        announcement_posted(e, p, &h, False)
+        announcement_posted(e, p, &h)
         p.eager_sent += eager_cost(length)
         e.counters.sends_eager += 1
     return status
@@ -60,6 +60,8 @@ cdef bint eager_arrived(engine_t *e, peer_t *p, const header_t *h,
     cdef message_t *m
     if op != NULL and op.kind == OP_RECV:
         posted_remove(e, op)
+        if e.policy != NULL and e.policy.met != NULL:
+            e.policy.met(e, p, op, h)
         p.eager_taken += eager_cost(h.length)
         op_matched(op, p.rank, h.tag, h.length)
         take(op, data, h.length)

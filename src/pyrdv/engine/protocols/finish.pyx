@@ -12,14 +12,14 @@ from libc.stdint cimport uint32_t
 from libc.string cimport memset
 
 from pyrdv.engine.lanes cimport lane_forget
-from pyrdv.engine.matching cimport posted_remove
+from pyrdv.engine.matching cimport posted_remove, unanswered_remove
 from pyrdv.engine.op cimport op_complete, op_fit
 from pyrdv.engine.peer cimport credits_told, header_fill
 from pyrdv.engine.speculation.offers cimport offers_clear
 from pyrdv.engine.state cimport (
     OP_CANCELLED, OP_CANCELLING, OP_DONE_ONLY, OP_FREE, OP_LANDING, OP_LANELESS, OP_PEER_LOST,
     OP_PIPING, OP_POSTED, OP_QUEUED, OP_READY, OP_REFUSED, OP_SEND, OP_WAITING, OPS_PER_SLAB,
-    REVOKE_NONE, engine_t, op_t, peer_t)
+    PAIR_UNANSWERED, REVOKE_NONE, engine_t, op_t, peer_t)
 from pyrdv.engine.wire cimport PACKET_FINISH, WIRE_HEADER, header_t
 from pyrdv.fabrics.contract cimport FABRIC_OK, WR_SEND, work_request
 
@@ -57,6 +57,8 @@ cdef void end_operation(engine_t *e, peer_t *p, op_t *op, bint everything) noexc
         posted_remove(e, op)
         op_complete(e, op, OP_CANCELLED if op.flags & OP_CANCELLING else OP_PEER_LOST)
     elif (op.state == OP_QUEUED or op.state == OP_WAITING) and op.peer == p.rank:
+        if op.pairing & PAIR_UNANSWERED:
+            unanswered_remove(e, op)
         op_complete(e, op, OP_PEER_LOST)
     elif everything and op.state == OP_LANDING and op.peer == p.rank:
         op_complete(e, op, OP_PEER_LOST)

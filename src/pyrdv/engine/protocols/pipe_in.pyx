@@ -3,7 +3,7 @@
 
 The exchange and the invariants Q1 to Q5 stand in ``superpipeline``.
 """
-from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from pyrdv.engine.copying cimport copy_checked, copy_past_caches, copy_plain
@@ -14,7 +14,7 @@ from pyrdv.engine.protocols.chunks cimport layout, least, packet_request, payloa
 from pyrdv.engine.protocols.done cimport done_start
 from pyrdv.engine.state cimport (
     LANE_BUFFERS, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST, OP_PIPED, OP_PIPING, OP_RECV,
-    OP_REFUSED, PEER_NEW, PEER_UP, engine_t, lane_t, op_t, peer_t)
+    OP_REFUSED, PAIR_ACK, PEER_NEW, PEER_UP, engine_t, lane_t, op_t, peer_t)
 from pyrdv.engine.wire cimport (
     PACKET_CHECKED, PACKET_GRANT, PACKET_REFUSED, PACKET_TAKEN, WIRE_GRANT, WIRE_HEADER, grant_t,
     header_t)
@@ -80,6 +80,10 @@ cdef int grant_post(engine_t *e, peer_t *p, lane_t *lane) noexcept nogil:
     if status == FABRIC_OK:
         credits_told(p, &g.header)
         lane.granted = 1
+        if op.pairing & PAIR_ACK:
+            # It answers the RTS as well as RTS-ACK would.
+            op.pairing &= <uint8_t> ~PAIR_ACK
+            p.unacked -= 1
     return status
 
 

@@ -133,6 +133,8 @@ cdef bint grant_arrived(engine_t *e, peer_t *p, const grant_t *g) noexcept nogil
     if op == NULL or op.kind != OP_SEND or op.state != OP_WAITING or op.peer != p.rank \
             or p.finished or not grant_legal(e, p, g) or g.header.length > op.total:
         return False
+    if e.policy != NULL and e.policy.answered != NULL:
+        e.policy.answered(e, p, op)
     op.flags |= OP_PIPED
     op.total = g.header.length
     op.cookie = g.receive

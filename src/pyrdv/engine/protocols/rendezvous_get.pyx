@@ -6,12 +6,15 @@ sender                                      receiver
                                     ◀ READ   into the receive's own buffer (R5)
                                     ◀─────   DONE(cookie, bytes), fenced behind the READ
 
+With the ``classic`` pairing the receiver may owe the sender an RTS-ACK(cookie); it stands before
+the first READ, in one chain with it, and is left out where DONE comes at once.
+
 The last READ and the DONE are one chain: the send completes without either
 CPU taking part.  A receive that is too small reads what fits and reports
 truncation (R6: later messages are not harmed).  A READ is cut by the fabric's
 ``transfer_max``; the pieces follow one another.
 """
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memset
 
 from pyrdv.engine.lanes cimport lanes_keep
@@ -26,9 +29,10 @@ from pyrdv.engine.protocols.pipe_out cimport pipe_announced
 from pyrdv.engine.speculation.adaptation cimport advice
 from pyrdv.engine.state cimport (
     CHOICE_GET, CHOICE_PIPELINE, MESSAGE_RTS, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST,
-    OP_PIPED, OP_READING, OP_RECV, OP_REFUSED, OP_REGISTERED, OP_WAITING, PEER_NEW, PEER_UP,
-    engine_t, message_t, op_t, peer_t)
-from pyrdv.engine.wire cimport PACKET_PIPED, PACKET_RTS, WIRE_HEADER, WIRE_RTS, header_t, rts_t
+    OP_PIPED, OP_READING, OP_RECV, OP_REFUSED, OP_REGISTERED, OP_SEND, OP_WAITING, PAIR_ACK,
+    PEER_NEW, PEER_UP, engine_t, message_t, op_t, peer_t)
+from pyrdv.engine.wire cimport (
+    PACKET_PIPED, PACKET_RTS, PACKET_RTS_ACK, WIRE_HEADER, WIRE_RTS, header_t, rts_t)
 from pyrdv.fabrics.contract cimport (
     ACCESS_LOCAL, FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, WR_FENCE, WR_READ, WR_SEND, WR_SIGNALED,
     completion, work_request)
@@ -40,6 +44,8 @@ cdef int rts_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     cdef int status
     header_fill(p, &rts.header, PACKET_RTS, op.context, op.tag, op.length, op_cookie(op))
     rts.header.flags = advice(e, p, op.context, op.tag)
+    if e.policy != NULL and e.policy.advice != NULL:
+        rts.header.flags |= e.policy.advice(e, p, op.context, op.tag)
     rts.address = rts.key = 0
     if op.flags & OP_PIPED:
         rts.header.flags |= PACKET_PIPED
@@ -52,13 +58,20 @@ cdef int rts_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     wr.header_length = WIRE_RTS
     status = p.fabric.ops.post(p.fabric, p.rank, &wr, 1)
     if status == FABRIC_OK:
-        announcement_posted(e, p, &rts.header, False)
         op.state = OP_WAITING
         op.total = op.length
+        announcement_posted(e, p, &rts.header)
         e.counters.sends_rendezvous += 1
         if op.flags & OP_PIPED:
             pipe_announced(e, p, op)
     return status
+
+
+cdef inline void packet_request(work_request *wr, const header_t *h, int flags) noexcept nogil:
+    wr.opcode = WR_SEND
+    wr.flags = flags
+    wr.header = h
+    wr.header_length = WIRE_HEADER
 
 
 cdef inline uint64_t wanted(const op_t *op) noexcept nogil:
@@ -80,6 +93,8 @@ cdef bint rts_arrived(engine_t *e, peer_t *p, const rts_t *rts) noexcept nogil:
     cdef message_t *m
     if op != NULL and op.kind == OP_RECV:
         posted_remove(e, op)
+        if e.policy != NULL and e.policy.met != NULL:
+            e.policy.met(e, p, op, h)
         op_matched(op, p.rank, h.tag, h.length)
         op.cookie = h.cookie
         op.remote = rts.address
@@ -101,6 +116,8 @@ cdef bint rts_arrived(engine_t *e, peer_t *p, const rts_t *rts) noexcept nogil:
     m.cookie = h.cookie
     m.remote = rts.address
     m.remote_key = rts.key
+    if e.policy != NULL and e.policy.met != NULL:
+        e.policy.met(e, p, NULL, h)
     message_keep(e, op, m)
     return True
 
@@ -112,15 +129,36 @@ cdef void get_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
     op.remote_key = m.remote_key
     if m.flags & PACKET_PIPED:
         op.flags |= OP_PIPED
+    op.pairing |= PAIR_ACK
     message_release(e, m)
     get_start(e, &e.peers[op.source], op)
 
 
+cdef bint rts_ack_arrived(engine_t *e, peer_t *p, const header_t *h) noexcept nogil:
+    cdef op_t *op = op_lookup(e, h.cookie)
+    if e.policy == NULL or e.policy.rts_flags == 0 or op == NULL or op.kind != OP_SEND \
+            or op.state != OP_WAITING or op.peer != p.rank:
+        return False
+    e.policy.answered(e, p, op)
+    return True
+
+
+cdef void acked(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+    # With its RTS-ACK before it, or DONE behind it, RTRs of later receives may follow.
+    p.unacked -= 1
+    op.pairing &= <uint8_t> ~PAIR_ACK
+    if e.policy != NULL and e.policy.rts_flags:
+        e.counters.rts_acks_sent += 1
+        e.counters.extra_packets += 1
+        e.counters.extra_bytes += WIRE_HEADER
+
+
 cdef int get_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     cdef header_t h
-    cdef work_request wr[2]
+    cdef header_t ack
+    cdef work_request wr[3]
+    cdef work_request *read = wr
     cdef uint64_t piece = wanted(op) - op.moved
-    cdef int count = 2
     cdef int status
     if p.state != PEER_UP:
         if p.state == PEER_NEW:
@@ -144,25 +182,27 @@ cdef int get_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
             done_start(e, p, op)
             return FABRIC_LOST
     memset(wr, 0, sizeof(wr))
-    wr[0].opcode = WR_READ
-    wr[0].flags = WR_SIGNALED
-    wr[0].local = op.buffer + op.moved
-    wr[0].local_key = op.local.key
-    wr[0].remote = op.remote + op.moved
-    wr[0].remote_key = op.remote_key
-    wr[0].id = op_cookie(op)
-    if piece > p.fabric.transfer_max:
-        piece = p.fabric.transfer_max
-        count = 1
-    wr[0].length = piece
-    if count == 2:
+    if op.pairing & PAIR_ACK and e.policy != NULL and e.policy.rts_flags:
+        header_fill(p, &ack, PACKET_RTS_ACK, op.context, op.source_tag, 0, op.cookie)
+        packet_request(read, &ack, 0)
+        read += 1
+    read.opcode = WR_READ
+    read.flags = WR_SIGNALED
+    read.local = op.buffer + op.moved
+    read.local_key = op.local.key
+    read.remote = op.remote + op.moved
+    read.remote_key = op.remote_key
+    read.id = op_cookie(op)
+    read.length = piece if piece < p.fabric.transfer_max else p.fabric.transfer_max
+    if read.length == piece:
         done_fill(p, op, &h)
-        wr[1].opcode = WR_SEND
-        wr[1].flags = WR_FENCE
-        wr[1].header = &h
-        wr[1].header_length = WIRE_HEADER
-    status = p.fabric.ops.post(p.fabric, p.rank, wr, count)
+        packet_request(read + 1, &h, WR_FENCE)
+    piece = read.length
+    status = p.fabric.ops.post(p.fabric, p.rank, wr,
+                               <int> (read - wr) + (2 if read[1].opcode == WR_SEND else 1))
     if status == FABRIC_OK:
+        if op.pairing & PAIR_ACK:
+            acked(e, p, op)
         op.moved += piece
         op.state = OP_READING
         e.counters.reads += 1

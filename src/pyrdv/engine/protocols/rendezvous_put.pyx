@@ -40,6 +40,7 @@ from pyrdv.engine.peer cimport (
 from pyrdv.engine.protocols.select cimport eager_limit
 from pyrdv.engine.speculation.adaptation cimport advice, withheld
 from pyrdv.engine.speculation.offers cimport offers_clear
+from pyrdv.engine.speculation.profile cimport profile_forbids, profile_sent, profile_used
 from pyrdv.engine.state cimport (
     ANY_PEER, ANY_TAG_, CHOICE_PIPELINE, OP_CANCELLED, OP_CANCELLING, OP_INVALID, OP_LANDING,
     OP_OFFERED, OP_PEER_LOST, OP_PIPED, OP_POSTED, OP_RECV, OP_REFUSED, OP_SEND, OP_WRITING,
@@ -47,7 +48,7 @@ from pyrdv.engine.state cimport (
     engine_t, node_t, offer_t, op_t, peer_t)
 from pyrdv.engine.wire cimport (
     PACKET_FIN, PACKET_REFUSED, PACKET_REVOKE, PACKET_REVOKED, PACKET_RTR, PACKET_START,
-    WIRE_HEADER, WIRE_RTR, header_t, rtr_t)
+    WIRE_HEADER, WIRE_RTR, WIRE_RTS, header_t, rtr_t)
 from pyrdv.fabrics.contract cimport (
     ACCESS_LOCAL, ACCESS_REMOTE_WRITE, FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, WR_FENCE, WR_SEND,
     WR_SIGNALED, WR_WRITE, completion, work_request)
@@ -77,8 +78,15 @@ cdef void rtr_offer(engine_t *e, op_t *op) noexcept nogil:
             or op.flags & (OP_OFFERED | OP_CANCELLING):
         return
     p = &e.peers[op.peer]
-    if not predicted(e, p, op.length) or p.revoking or p.finish_told \
-            or not e.policy.may_offer(e, op, &ahead) or withheld(e, op):
+    if not predicted(e, p, op.length) or p.revoking or p.finish_told:
+        return
+    if not e.policy.may_offer(e, op, &ahead):
+        e.counters.rtrs_barred += 1
+        return
+    if profile_forbids(e, op):
+        e.counters.rtrs_withheld += 1
+        return
+    if withheld(e, op):
         return
     if p.state == PEER_NEW:
         peer_connect(e, p)
@@ -97,6 +105,9 @@ cdef void rtr_offer(engine_t *e, op_t *op) noexcept nogil:
         credits_told(p, &rtr.header)
         op.flags |= OP_OFFERED
         e.counters.rtrs_sent += 1
+        profile_sent(e, op)
+        e.counters.extra_packets += 1
+        e.counters.extra_bytes += WIRE_RTR
 
 
 cdef bint start_arrived(engine_t *e, peer_t *p, const header_t *h) noexcept nogil:
@@ -106,6 +117,11 @@ cdef bint start_arrived(engine_t *e, peer_t *p, const header_t *h) noexcept nogi
             or h.length > op.length or posted_find(e, h.context, p.rank, h.tag) != op:
         return False
     posted_remove(e, op)
+    if e.policy.met != NULL:
+        e.policy.met(e, p, op, h)
+    profile_used(e, p, h)
+    # It took the place of an RTS, and FIN that of DONE.
+    e.counters.extra_bytes -= WIRE_RTS - WIRE_HEADER
     op_matched(op, p.rank, h.tag, h.length)
     op.state = OP_LANDING
     return True
@@ -196,7 +212,7 @@ cdef int start_post(engine_t *e, peer_t *p, op_t *op, const offer_t *offer) noex
     h.flags = advice(e, p, op.context, op.tag)
     status = put_post(e, p, op, &h)
     if status == FABRIC_OK:
-        announcement_posted(e, p, &h, True)
+        announcement_posted(e, p, &h)
         e.counters.sends_rendezvous += 1
         e.counters.rtrs_used += 1
     return status
@@ -260,7 +276,7 @@ cdef void revoke_start(engine_t *e, op_t *op) noexcept nogil:
         revoke_serve(e, p)
 
 
-cdef bint revoke_post(peer_t *p, int kind) noexcept nogil:
+cdef bint revoke_post(engine_t *e, peer_t *p, int kind) noexcept nogil:
     cdef header_t h
     cdef work_request wr
     header_fill(p, &h, kind, 0, 0, 0, 0)
@@ -268,6 +284,8 @@ cdef bint revoke_post(peer_t *p, int kind) noexcept nogil:
     if p.fabric.ops.post(p.fabric, p.rank, &wr, 1) != FABRIC_OK:
         return False
     credits_told(p, &h)
+    e.counters.extra_packets += 1
+    e.counters.extra_bytes += WIRE_HEADER
     return True
 
 
@@ -275,9 +293,9 @@ cdef void revoke_serve(engine_t *e, peer_t *p) noexcept nogil:
     if p.revoking != REVOKE_WANTED and not p.revoke_owed:
         return
     if p.state == PEER_UP:
-        if p.revoke_owed and revoke_post(p, PACKET_REVOKED):
+        if p.revoke_owed and revoke_post(e, p, PACKET_REVOKED):
             p.revoke_owed = 0
-        if p.revoking == REVOKE_WANTED and revoke_post(p, PACKET_REVOKE):
+        if p.revoking == REVOKE_WANTED and revoke_post(e, p, PACKET_REVOKE):
             p.revoking = REVOKE_SENT
             e.counters.revokes_sent += 1
         if p.revoking == REVOKE_WANTED or p.revoke_owed:
@@ -308,6 +326,14 @@ cdef inline bint posted_to(const op_t *op, const peer_t *p) noexcept nogil:
     return op.state == OP_POSTED and op.peer == p.rank
 
 
+cdef void offer_queue(engine_t *e, node_t *leader) noexcept nogil:
+    """Offer the receives of one envelope, in the order of their posting."""
+    cdef node_t *at = leader
+    while at != NULL:
+        rtr_offer(e, <op_t *> at.entry)
+        at = at.next
+
+
 cdef void revoke_act(engine_t *e, peer_t *p) noexcept nogil:
     cdef uint32_t slab
     cdef int i
@@ -325,5 +351,6 @@ cdef void revoke_act(engine_t *e, peer_t *p) noexcept nogil:
     # Only now: how many are ahead of one is known when all cancelled ones are gone.
     for slab in range(e.op_slab_count):
         for i in range(OPS_PER_SLAB):
-            if posted_to(&e.op_slabs[slab][i], p):
-                rtr_offer(e, &e.op_slabs[slab][i])
+            op = &e.op_slabs[slab][i]
+            if posted_to(op, p) and op.node.prev == NULL:
+                offer_queue(e, &op.node)

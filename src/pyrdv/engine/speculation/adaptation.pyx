@@ -3,15 +3,16 @@
 
 The sender keeps the usage factor of each envelope, RTRs used of RTRs received (Rashti and
 Afsahi, "A Speculative and Adaptive MPI Rendezvous Protocol Over RDMA-enabled Interconnects",
-section 3.6).  Each time WINDOW of them were judged and fewer than the threshold were used, the
+section 3.6).  Each time `window` of them were judged and fewer than the threshold were used, the
 next announcement of the envelope says STOP, and the receiver sends no more but for one trial in
-TRIAL_EVERY receives.  When RESUME_AFTER trials in a row were used, an announcement says RESUME.
+`trial_every` receives.  When `resume_after` trials in a row were used, an announcement says
+RESUME.  (The engine holds these numbers so that an explorer can make them small.)
 
 Invariants:
 
 A1  Nothing but the number of RTRs depends on this: a record may be lost at any time.  So the
     table is of fixed size, and an envelope takes the place of another one of its hash.
-A2  A sender that said STOP and still gets a WINDOW of unused RTRs says it again, for the
+A2  A sender that said STOP and still gets a window of unused RTRs says it again, for the
     receiver may have lost its record.
 """
 from libc.stdint cimport int32_t, uint8_t, uint32_t
@@ -19,12 +20,6 @@ from libc.string cimport memset
 
 from pyrdv.engine.state cimport HABITS, engine_t, habit_t, op_t, peer_t
 from pyrdv.engine.wire cimport PACKET_RESUME, PACKET_STOP, header_t
-
-
-cdef enum:
-    WINDOW = 8
-    TRIAL_EVERY = 16
-    RESUME_AFTER = 2
 
 
 cdef habit_t *habit_of(engine_t *e, uint32_t context, uint32_t peer, int32_t tag,
@@ -62,11 +57,11 @@ cdef void rtr_judged(engine_t *e, peer_t *p, uint32_t context, int32_t tag,
     habit.judged += 1
     habit.used = habit.used + 1 if used else (0 if habit.stopping else habit.used)
     if habit.stopping:
-        if habit.used == RESUME_AFTER:
+        if habit.used == e.resume_after:
             give(e, habit, PACKET_RESUME)
-        elif habit.judged >= WINDOW:
+        elif habit.judged >= e.window:
             give(e, habit, PACKET_STOP)
-    elif habit.judged >= WINDOW:
+    elif habit.judged >= e.window:
         if habit.used * 100 < habit.judged * e.adapt:
             give(e, habit, PACKET_STOP)
         else:
@@ -104,7 +99,7 @@ cdef bint withheld(engine_t *e, const op_t *op) noexcept nogil:
     if habit == NULL or not habit.stopped:
         return False
     habit.skipped += 1
-    if habit.skipped == TRIAL_EVERY:
+    if habit.skipped == e.trial_every:
         habit.skipped = 0
         return False
     e.counters.rtrs_withheld += 1

@@ -25,16 +25,16 @@ from libc.stdint cimport int32_t, uint32_t
 
 from pyrdv.engine.matching cimport posted_ahead
 from pyrdv.engine.speculation.adaptation cimport rtr_judged
-from pyrdv.engine.speculation.offers cimport offer_keep
+from pyrdv.engine.speculation.offers cimport offer_drop, offer_keep
 from pyrdv.engine.state cimport SENT_LOG, engine_t, offer_t, op_t, peer_t, policy_t, sent_t
-from pyrdv.engine.wire cimport rtr_t
+from pyrdv.engine.wire cimport PACKET_START, header_t, rtr_t
 
 
 cdef enum:
     AHEAD_MAX = 16              # further back no RTR is sent: it bounds the look at the queue
 
 
-cdef bint indexed_may_offer(engine_t *e, const op_t *op, uint32_t *ahead) noexcept nogil:
+cdef bint indexed_may_offer(engine_t *e, op_t *op, uint32_t *ahead) noexcept nogil:
     cdef int found = posted_ahead(e, op, AHEAD_MAX)
     if found < 0:
         return False
@@ -72,26 +72,22 @@ cdef offer_t *indexed_find(engine_t *e, peer_t *p, uint32_t context,
     return NULL
 
 
-cdef void indexed_announced(engine_t *e, peer_t *p, uint32_t context, int32_t tag,
-                            bint used) noexcept nogil:
+cdef void indexed_announced(engine_t *e, peer_t *p, const header_t *h) noexcept nogil:
     cdef offer_t **link = &p.offers
     cdef offer_t *at = p.offers
+    cdef bint used = h.kind == PACKET_START
     if p.sent != NULL:
-        p.sent[p.send_sequence % SENT_LOG].context = context
-        p.sent[p.send_sequence % SENT_LOG].tag = tag
+        p.sent[p.send_sequence % SENT_LOG].context = h.context
+        p.sent[p.send_sequence % SENT_LOG].tag = h.tag
     while at != NULL:
-        if at.tag != tag or at.context != context:
+        if at.tag != h.tag or at.context != h.context:
             link = &at.next
         elif at.skip:
             at.skip -= 1
             link = &at.next
         else:
-            link[0] = at.next
-            at.next = e.offer_free
-            e.offer_free = at
-            e.offer_free_count += 1
-            p.offer_count -= 1
-            rtr_judged(e, p, context, tag, used)
+            offer_drop(e, p, link)
+            rtr_judged(e, p, h.context, h.tag, used)
             if not used:
                 e.counters.rtrs_unused += 1
         at = link[0]

@@ -2,8 +2,7 @@
 """Offers: the RTRs that a sender keeps until the send they are meant for.
 
 They come from a pool that calls refill (``op.pools_reserve``).  An RTR for which the pool
-or the peer's share of it has no room is dropped: dropping one is always safe, its message
-then takes the way over RTS.
+or the peer's share of it has no room is dropped, and its message takes the way over RTS.
 """
 from libc.stdint cimport uint32_t
 
@@ -30,14 +29,17 @@ cdef bint offer_keep(engine_t *e, peer_t *p, const rtr_t *rtr, uint32_t skip) no
     return True
 
 
+cdef void offer_drop(engine_t *e, peer_t *p, offer_t **link) noexcept nogil:
+    cdef offer_t *offer = link[0]
+    link[0] = offer.next
+    offer.next = e.offer_free
+    e.offer_free = offer
+    e.offer_free_count += 1
+    p.offer_count -= 1
+
+
 cdef uint32_t offers_clear(engine_t *e, peer_t *p) noexcept nogil:
     cdef uint32_t count = p.offer_count
-    cdef offer_t *offer
     while p.offers != NULL:
-        offer = p.offers
-        p.offers = offer.next
-        offer.next = e.offer_free
-        e.offer_free = offer
-        e.offer_free_count += 1
-    p.offer_count = 0
+        offer_drop(e, p, &p.offers)
     return count

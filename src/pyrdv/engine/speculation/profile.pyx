@@ -1,0 +1,111 @@
+# cython: language_level=3
+"""Static adaptation: what one run learns of its envelopes, the next one knows from the start.
+
+The receiver counts, per envelope, the RTRs that it sent and those that a START answered
+(``engine.recording``).  ``saved`` writes that to a file and reads it again; an envelope whose
+RTRs were mostly useless sends none then (Rashti and Afsahi, "A Speculative and Adaptive MPI
+Rendezvous Protocol Over RDMA-enabled Interconnects", section 3.6).
+
+The table is open addressing over a power of two, half full at most; only calls let it grow.  An
+envelope beyond ENVELOPES_MAX, or for which there is no memory, is not recorded.
+"""
+from libc.stddef cimport size_t
+from libc.stdint cimport int32_t, uint32_t
+from libc.stdlib cimport calloc, free
+
+from pyrdv.engine.state cimport engine_t, op_t, peer_t, usage_t
+from pyrdv.engine.wire cimport header_t
+
+
+cdef enum:
+    ENVELOPES_FIRST = 256
+    ENVELOPES_MAX = 1 << 16
+
+
+cdef usage_t *place_of(usage_t *table, uint32_t slots, uint32_t context, uint32_t peer,
+                       int32_t tag) noexcept nogil:
+    """The record of an envelope, or the empty place where it belongs."""
+    cdef uint32_t h = (context * <uint32_t> 0x9E3779B1u) ^ (peer * <uint32_t> 0x85EBCA77u) \
+        ^ (<uint32_t> tag * <uint32_t> 0xC2B2AE3Du)
+    cdef usage_t *at
+    h ^= h >> 15
+    while True:
+        at = &table[h & (slots - 1)]
+        if not at.known or at.context == context and at.peer == peer and at.tag == tag:
+            return at
+        h += 1
+
+
+cdef usage_t *found(engine_t *e, uint32_t context, uint32_t peer, int32_t tag) noexcept nogil:
+    cdef usage_t *at
+    if e.usage == NULL:
+        return NULL
+    at = place_of(e.usage, e.usage_slots, context, peer, tag)
+    return at if at.known else NULL
+
+
+cdef bint grow(engine_t *e) noexcept nogil:
+    cdef uint32_t slots = e.usage_slots * 2 if e.usage_slots else ENVELOPES_FIRST * 2
+    cdef usage_t *wider = <usage_t *> calloc(<size_t> slots, sizeof(usage_t))
+    cdef usage_t *at
+    cdef uint32_t i
+    if wider == NULL:
+        return False
+    for i in range(e.usage_slots):
+        at = &e.usage[i]
+        if at.known:
+            place_of(wider, slots, at.context, at.peer, at.tag)[0] = at[0]
+    free(e.usage)
+    e.usage = wider
+    e.usage_slots = slots
+    return True
+
+
+cdef usage_t *made(engine_t *e, uint32_t context, uint32_t peer, int32_t tag) noexcept nogil:
+    cdef usage_t *at = found(e, context, peer, tag)
+    if at != NULL:
+        return at
+    if e.usage_count == ENVELOPES_MAX or e.usage_count * 2 >= e.usage_slots and not grow(e):
+        return NULL
+    at = place_of(e.usage, e.usage_slots, context, peer, tag)
+    at.known = 1
+    at.context = context
+    at.peer = peer
+    at.tag = tag
+    e.usage_count += 1
+    return at
+
+
+cdef void profile_sent(engine_t *e, const op_t *op) noexcept nogil:
+    cdef usage_t *at
+    if e.recording:
+        at = made(e, op.context, op.peer, op.tag)
+        if at != NULL:
+            at.sent += 1
+
+
+cdef void profile_used(engine_t *e, const peer_t *p, const header_t *h) noexcept nogil:
+    cdef usage_t *at
+    if e.recording:
+        at = found(e, h.context, p.rank, h.tag)
+        if at != NULL:
+            at.used += 1
+
+
+cdef bint profile_forbids(engine_t *e, const op_t *op) noexcept nogil:
+    cdef const usage_t *at = found(e, op.context, op.peer, op.tag)
+    return at != NULL and at.useless
+
+
+cdef bint profile_forbid(engine_t *e, uint32_t context, uint32_t peer, int32_t tag) noexcept nogil:
+    cdef usage_t *at = made(e, context, peer, tag)
+    if at == NULL:
+        return False
+    at.useless = 1
+    return True
+
+
+cdef void profile_free(engine_t *e) noexcept nogil:
+    free(e.usage)
+    e.usage = NULL
+    e.usage_slots = e.usage_count = 0

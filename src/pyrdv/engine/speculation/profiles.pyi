@@ -1,0 +1,9 @@
+"""An engine's speculation profile, for Python."""
+
+from collections.abc import Iterable
+
+from ..engine import Engine
+
+def record(engine: Engine) -> None: ...
+def recorded(engine: Engine) -> list[tuple[int, int, int, int, int]]: ...
+def forbid(engine: Engine, envelopes: Iterable[tuple[int, int, int]]) -> None: ...
