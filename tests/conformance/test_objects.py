@@ -101,3 +101,14 @@ def test_dropped_after_the_match_its_parts_are_still_taken(world):
         else:
             raise AssertionError("the sender waits for ever")
         assert not w.engines[1].matched
+
+
+def test_parts_offer_no_buffer(world):
+    """Their sends are announced right behind the head, so their RTRs would be stale."""
+    with world(2) as w:
+        for _ in range(5):
+            request = w.comms[1].irecv(source=0)
+            send = w.comms[0].isend(np.ones(1 << 18), dest=1)
+            assert receive(w, request).sum() == 1 << 18
+            w.run(send)
+        assert sum(engine.counters()["rtrs_sent"] for engine in w.engines) == 0

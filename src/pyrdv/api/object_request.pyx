@@ -14,9 +14,9 @@ from libc.stdint cimport int32_t, uint64_t
 from pyrdv.api cimport objects
 from pyrdv.api.core cimport CONTEXT_PARTS, PROC_NULL_, CommBase
 from pyrdv.api.request cimport Request
-from pyrdv.engine.calls cimport engine_cancel, engine_recv, engine_recv_matched
+from pyrdv.engine.calls cimport engine_cancel, engine_recv_late, engine_recv_matched
 from pyrdv.engine.engine cimport adopt
-from pyrdv.engine.state cimport OP_COMPLETE, OP_INVALID, OP_RECV, message_t, op_t
+from pyrdv.engine.state cimport OP_COMPLETE, OP_INVALID, message_t, op_t
 from pyrdv.progress.polling cimport wait
 
 from weakref import ref
@@ -144,9 +144,10 @@ cdef class ObjectRecv(Request):
         cdef op_t *op = NULL
         cdef Request part = Request.__new__(Request)
         room = objects.allocate(size, kind, &address)
-        if engine_recv(self.comm.engine.c, OP_RECV, self.comm.members.to_world(self.source),
-                       self.comm.context + CONTEXT_PARTS, <int32_t> (cookie & 0x7FFFFFFF),
-                       address, size, NULL, &op):
+        # The sender announced its parts right behind the head.
+        if engine_recv_late(self.comm.engine.c, self.comm.members.to_world(self.source),
+                            self.comm.context + CONTEXT_PARTS, <int32_t> (cookie & 0x7FFFFFFF),
+                            address, size, NULL, &op):
             raise self.comm.failure(4, self.source, self.tag, size, size)
         part.start(self.comm, op, room, True)
         self.buffers.append(room)

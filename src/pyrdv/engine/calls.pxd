@@ -30,6 +30,9 @@ cdef int engine_send(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
 # operation, perhaps complete already; else minus an op_error.
 cdef int engine_recv(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
                      void *room, uint64_t length, owner_t *owner, op_t **out) noexcept nogil
+# A receive whose message was probably announced already, so that an RTR would be stale.
+cdef int engine_recv_late(engine_t *e, uint32_t peer, uint32_t context, int32_t tag,
+                          void *room, uint64_t length, owner_t *owner, op_t **out) noexcept nogil
 # Receive matched message `m`, which is used up.
 cdef int engine_recv_matched(engine_t *e, message_t *m, void *room, uint64_t length,
                              owner_t *owner, op_t **out) noexcept nogil

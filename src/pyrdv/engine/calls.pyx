@@ -127,8 +127,9 @@ cdef int recv_locked(engine_t *e, int kind, uint32_t peer, uint32_t context, int
     return 0
 
 
-cdef int engine_recv(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
-                     void *room, uint64_t length, owner_t *owner, op_t **out) noexcept nogil:
+cdef int recv_call(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
+                   void *room, uint64_t length, owner_t *owner, bint offer,
+                   op_t **out) noexcept nogil:
     cdef int result
     cdef uint32_t epoch
     engine_lock(&e.lock)
@@ -140,7 +141,7 @@ cdef int engine_recv(engine_t *e, int kind, uint32_t peer, uint32_t context, int
         # The announcement may be here already: then the data moves from now on.
         if e.initial_turn:
             step(e)
-        if out[0].state == OP_POSTED:
+        if offer and out[0].state == OP_POSTED:
             rtr_offer(e, out[0])
     if result == 0 and out[0].state == OP_READING:
         # The sender was first and may compute: as in `engine_send`.
@@ -149,6 +150,16 @@ cdef int engine_recv(engine_t *e, int kind, uint32_t peer, uint32_t context, int
     wake_sleepers(e, epoch)
     engine_unlock(&e.lock)
     return result
+
+
+cdef int engine_recv(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
+                     void *room, uint64_t length, owner_t *owner, op_t **out) noexcept nogil:
+    return recv_call(e, kind, peer, context, tag, room, length, owner, True, out)
+
+
+cdef int engine_recv_late(engine_t *e, uint32_t peer, uint32_t context, int32_t tag,
+                          void *room, uint64_t length, owner_t *owner, op_t **out) noexcept nogil:
+    return recv_call(e, OP_RECV, peer, context, tag, room, length, owner, False, out)
 
 
 cdef int engine_recv_matched(engine_t *e, message_t *m, void *room, uint64_t length,
