@@ -7,6 +7,7 @@ of this machine.
 """
 
 import os
+import signal
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,6 +41,9 @@ def pytest_configure(config):
     )
     asked = config.getoption("--fabric")
     config.rdma_device = None if asked is None else _device(asked)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # As behind `&` in a script: the programs under test would inherit it and miss Ctrl-C.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _device(asked):

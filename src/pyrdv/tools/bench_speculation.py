@@ -165,6 +165,8 @@ class Session:
     def counted(self, mode, into):
         """Add to the dict `into` what both engines of `mode` count meanwhile; on rank 0."""
         engine = self.comms[mode].engine
+        # Whatever packets were on their way have been counted.
+        kernels.together(self.comms[mode])
         before = engine.counters()
         yield
         kernels.together(self.comms[mode])
