@@ -8,13 +8,16 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 
 from pyrdv.engine.state cimport engine_t, message_t, op_t
 from pyrdv.fabrics.contract cimport fabric_t, region
-from pyrdv.memory.mappings cimport cache_t, owner_t
+from pyrdv.memory.mappings cimport cache_name, cache_t, owner_t
 
 # call.  A fresh operation, or NULL when memory is exhausted.
 cdef op_t *op_new(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
                   void *buffer, uint64_t length) noexcept nogil
 # Name the owner of its buffer; NULL: not known.  Until op_complete.
-cdef void op_own(op_t *op, owner_t *owner) noexcept nogil
+cdef inline void op_own(op_t *op, owner_t *owner) noexcept nogil:
+    if owner != NULL:           # small messages have none, and pay no call for it
+        cache_name(owner)
+    op.owner = owner
 # The number that travels in packets; and back, or NULL if it names no live op.
 cdef uint64_t op_cookie(const op_t *op) noexcept nogil
 cdef op_t *op_lookup(engine_t *e, uint64_t cookie) noexcept nogil

@@ -22,8 +22,8 @@ from pyrdv.fabrics.contract cimport (
     ACCESS_KEPT, ACCESS_LOCAL, ACCESS_REMOTE_READ, ACCESS_REMOTE_WRITE, CAP_OPEN_SINK, CAP_PINS,
     FABRIC_FAILED, FABRIC_OK, fabric_t, region)
 from pyrdv.memory.mappings cimport (
-    CACHE_LACKS, CACHE_OFF, CACHE_OK, CACHE_REFUSED, CACHE_TRUST, cache_give, cache_name,
-    cache_shed, cache_t, cache_take, cache_unname, device_t, owner_t)
+    CACHE_LACKS, CACHE_OFF, CACHE_OK, CACHE_REFUSED, CACHE_TRUST, cache_give,
+    cache_shed, cache_t, cache_take, cache_unname, device_t)
 
 
 cdef enum:
@@ -87,11 +87,6 @@ cdef op_t *op_new(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_
     return op
 
 
-cdef void op_own(op_t *op, owner_t *owner) noexcept nogil:
-    cache_name(owner)
-    op.owner = owner
-
-
 cdef uint64_t op_cookie(const op_t *op) noexcept nogil:
     return (<uint64_t> op.generation << 32) | op.index
 
@@ -131,8 +126,9 @@ cdef void unregister(engine_t *e, op_t *op) noexcept nogil:
 
 cdef void op_complete(engine_t *e, op_t *op, int error) noexcept nogil:
     unregister(e, op)
-    cache_unname(e.cache, op.owner)
-    op.owner = NULL
+    if op.owner != NULL:
+        cache_unname(e.cache, op.owner)
+        op.owner = NULL
     if op.lane != NULL:
         # The lane may still have WRITEs under way, from memory of its own.
         op.lane.op = NULL
