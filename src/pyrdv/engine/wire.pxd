@@ -8,7 +8,7 @@ from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef enum:
-    WIRE_VERSION = 4        # section 1; part of the start-up handshake
+    WIRE_VERSION = 4        # section 1; for readers, it is not sent
     WIRE_HEADER = 40        # sizeof(header_t), asserted in step.pyx
     WIRE_RTS = 56           # sizeof(rts_t), asserted in step.pyx
     WIRE_RTR = 64           # sizeof(rtr_t), asserted in step.pyx
