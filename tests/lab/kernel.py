@@ -25,8 +25,21 @@ VERSION = "7.3"
 SUITE = "trixie-backports"
 APT = Path("/etc/apt")
 CONFIG = Path(__file__).resolve().parent / "uml.config"
-# A tick of 1 ms: netem and the schedulers of both ends round to it.
-EDIT = ("arch/um/Kconfig", r"(config HZ\n\tint\n\tdefault) 100\n", r"\1 1000\n")
+# File, what is found there once, and what stands there instead.
+EDITS = (
+    # A tick of 1 ms: netem and the schedulers of both ends round to it.
+    ("arch/um/Kconfig", r"(config HZ\n\tint\n\tdefault) 100\n", r"\1 1000\n"),
+    # The guest's processors are threads of the host.  One that spins for a lock gives way about
+    # every 8192 cycles, for the one that holds the lock may be waiting for the same processor.
+    ("arch/x86/um/asm/processor.h", r'\t__asm__ __volatile__\("pause": : :"memory"\);\n',
+     r"""\tunsigned int low, high;
+\tlong sched_yield = 24;
+
+\t__asm__ __volatile__("pause; rdtsc" : "=a"(low), "=d"(high) : : "memory");
+\tif (!(low & 0x1f80))
+\t\t__asm__ __volatile__("syscall" : "+a"(sched_yield) : : "rcx", "r11", "memory");
+"""),
+)
 # Files that the build of this version and configuration compiles, for the progress line.
 FILES = 890
 PREFIX = "build-"
@@ -50,7 +63,8 @@ def cache():
 
 def key():
     """Names a kernel by what goes into it: version, configuration, edits."""
-    text = "\0".join((VERSION, os.environ.get("PYRDV_LAB_SOURCE", ""), CONFIG.read_text(), *EDIT))
+    text = "\0".join((VERSION, os.environ.get("PYRDV_LAB_SOURCE", ""), CONFIG.read_text(),
+                      *(part for edit in EDITS for part in edit)))
     return f"uml-{VERSION}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
@@ -274,11 +288,11 @@ def _package_source(work, output, progress):
 
 
 def _configure(tree, output):
-    file, before, after = EDIT
-    text, count = re.subn(before, after, (tree / file).read_text())
-    if count != 1:
-        raise LabUnavailable(f"{file} of this kernel is not as expected: no single {before!r}")
-    (tree / file).write_text(text)
+    for file, before, after in EDITS:
+        text, count = re.subn(before, after, (tree / file).read_text())
+        if count != 1:
+            raise LabUnavailable(f"{file} of this kernel is not as expected: no single {before!r}")
+        (tree / file).write_text(text)
     _call(["make", "ARCH=um", "O=b", f"KCONFIG_ALLCONFIG={CONFIG}", "allnoconfig"], output,
           "configuring the kernel", cwd=tree)
     made = set((tree / "b" / ".config").read_text().splitlines())

@@ -44,7 +44,7 @@ def test_all_that_goes_in_is_in_the_key(monkeypatch, tmp_path):
     with monkeypatch.context() as patch:
         patch.setattr(kernel, "CONFIG", config)
         keys.append(kernel.key())
-    for name, value in (("VERSION", "7.4"), ("EDIT", ("file", "a", "b"))):
+    for name, value in (("VERSION", "7.4"), ("EDITS", (("file", "a", "b"),))):
         with monkeypatch.context() as patch:
             patch.setattr(kernel, name, value)
             keys.append(kernel.key())
