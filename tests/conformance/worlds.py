@@ -309,11 +309,13 @@ class VerbsWorld(World):
     keeps_room_for_fenced = True
 
     @classmethod
-    def on(cls, device, port, iwarp):
+    def on(cls, device, port, iwarp, speculation="indexed"):
         """The kind of world for one device: ``siw`` for an iWARP one, else ``rxe``."""
+        kind = "siw" if iwarp else "rxe"
         return type("DeviceWorld", (cls,), {
-            "__doc__": f"Ranks that talk through {device}.", "kind": "siw" if iwarp else "rxe",
-            "device": device, "port": port})
+            "__doc__": f"Ranks that talk through {device}.", "device": device, "port": port,
+            "kind": kind if speculation == "indexed" else f"{kind}-{speculation}",
+            "speculation": speculation})
 
     def build(self, size, seed, slots):
         from pyrdv.fabrics.verbs.fabric import VerbsFabric
@@ -410,6 +412,8 @@ class CachedStagedWorld(StagedWorld):
 
     def registrations(self):
         return Registrations("trust", entries_max=16, everywhere=True)
+
+
 class ClassicChaosWorld(ChaosWorld):
     """Any order of events, and offers are paired with sends as published."""
 
