@@ -212,6 +212,36 @@ def test_a_false_promise_is_noticed():
     raise AssertionError("blocks that were torn were never taken")
 
 
+class SoftWorld(SIM):
+    """A network whose packets are dear, as those of a device in software."""
+
+    kind = "soft"
+
+    def build(self, size, seed, slots):
+        from pyrdv.fabrics.sim.network import Network
+
+        self.network = Network(size, seed=seed, auto=True, soft=True)
+        return [self.network.fabric(rank) for rank in range(size)]
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_the_first_chunk_is_as_long_as_a_packet_is_dear(soft):
+    """C0 hides behind RTS and GRANT; a device in software gets few packets per message."""
+    with (SoftWorld if soft else SIM)(2, protocol="pipeline") as w:
+        exchange(w, (64 << 10,))
+        assert counted(w, "chunks_sent") == (1 if soft else 4)
+        exchange(w, (256 << 10,))
+        assert counted(w, "chunks_sent") == (1 + 2 if soft else 4 + 6)
+
+
+@pytest.mark.parametrize("arrival", ["notice", "flags"])
+def test_one_packet_tells_of_two_buffers(arrival):
+    """Q1: the sender has a third one meanwhile, and needs none for the last chunks."""
+    with SIM(2, **SMALL, arrival=arrival) as w:
+        exchange(w, (100_000, 300_001), [(0, 1), (1, 0)])
+        assert 0 < counted(w, "takens_sent") <= counted(w, "chunks_sent") // 2
+
+
 @pytest.mark.parametrize("limited", [(0,), (1,), (0, 1)])
 def test_memory_that_cannot_be_registered(limited):
     """A message never fails for want of registered memory: it goes through the lane."""

@@ -51,7 +51,7 @@ DEFAULTS = {
     "lane_bytes": 128 << 10,    # of one bounce buffer
     "lanes": 4,                 # triples of them per fabric and direction (B3)
     "lane_block": 4096,         # of a block and its flag; a multiple of 8
-    "chunk_first": 12 << 10,    # of the first chunk of a message
+    "chunk_first": 0,           # of the first chunk of a message; 0: by the fabric (`chunks`)
 }
 
 
@@ -65,7 +65,7 @@ cdef int lanes_configure(engine_t *e, given) except -1:
             raise ValueError(f"{name}={chosen[name]!r} is not one of {', '.join(words)}")
     lane_bytes, lanes = chosen["lane_bytes"], chosen["lanes"]
     lane_block, chunk_first = chosen["lane_block"], chosen["chunk_first"]
-    if lane_block < 16 or lane_block % 8 or lane_bytes % 8 or not lanes or not chunk_first \
+    if lane_block < 16 or lane_block % 8 or lane_bytes % 8 or not lanes \
             or not lane_block <= lane_bytes <= 1 << 30:
         raise ValueError(f"{lanes} lanes of buffers of {lane_bytes} bytes in blocks of "
                          f"{lane_block}, with a first chunk of {chunk_first}, are not possible")

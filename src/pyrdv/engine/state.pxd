@@ -297,6 +297,7 @@ cdef struct counters_t:
     uint64_t writes
     uint64_t sends_piped        # sends whose data was asked for by GRANT
     uint64_t chunks_sent
+    uint64_t takens_sent
     uint64_t blocks_early       # taken by their flag, before the CHUNK
     uint64_t blocks_torn        # their flag was there before their data (found by the CRC)
     uint64_t lanes_waited       # operations that had to wait for a lane
@@ -390,7 +391,7 @@ cdef struct engine_t:
     uint32_t lane_bytes         # of one bounce buffer
     uint32_t lanes_most         # per fabric and direction, but that each peer may have one
     uint32_t lane_block         # bytes of a block and its flag
-    uint32_t chunk_first        # bytes of the first chunk
+    uint32_t chunk_first        # bytes of the first chunk; 0: by the fabric
     uint32_t chunk_growth       # per cent of a chunk that the next one has
     uint32_t lane_count
     uint32_t lane_limit         # entries of `lanes`

@@ -79,6 +79,8 @@ cdef enum capability:
     CAP_PINS = 16           # registering is slow, and keeps the pages in place: worth keeping
     CAP_OPEN_SINK = 32      # the peer of a READ may write into its sink as long as that is
                             # registered (iWARP)
+    CAP_SOFT = 64           # a processor does the device's work: a packet costs as much as copying
+                            # many kilobytes
 
 cdef struct work_request:
     uint8_t opcode

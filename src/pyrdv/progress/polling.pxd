@@ -15,6 +15,7 @@ cdef struct patience_t:
     uint64_t since          # ticks; 0: not started
     uint32_t rounds
     bint yielding           # it has spun long enough
+    uint32_t turns          # engine.busy_turns as of the last look at the clock
     uint32_t epoch          # as of the waiter's last look at its condition
 
 cdef void patience_reset(patience_t *p) noexcept nogil

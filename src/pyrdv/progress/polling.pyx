@@ -4,11 +4,12 @@
 A waiter first polls with the GIL (a reply often takes about a microsecond,
 less than handing the GIL over), then without it for ``engine.spin_ns``, then
 yields the processor between polls for ``engine.yield_ns``, then sleeps on the
-engine's descriptor.  More ranks than cores get no spinning, only yields, so the
-rank that has the data runs next.  A device in software needs processors, too,
-and gets them from the yields.  While it spins, a waiter makes no system call:
-time is taken from the processor's counter.  Sleep is cut into slices, because a
-signal that arrives just before the system call would not interrupt it.
+engine's descriptor.  What happens meanwhile prolongs the yielding, for more may
+follow.  More ranks than cores get no spinning, only yields, so the rank that has
+the data runs next.  A device in software needs processors, too, and gets them
+from the yields.  While it spins, a waiter makes no system call: time is taken
+from the processor's counter.  Sleep is cut into slices, because a signal that
+arrives just before the system call would not interrupt it.
 """
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -40,6 +41,7 @@ cdef enum:
     POLLS_WITH_GIL = 100        # about 2 µs
     POLLS_PER_LOOK = 32         # how long it took is looked at every so many polls
     SLICE_MS = 100              # the longest sleep in one piece
+    PIPE_PATIENCE = 8           # times as long it yields while a message passes bounce buffers
 
 
 cdef void patience_reset(patience_t *p) noexcept nogil:
@@ -65,6 +67,7 @@ cdef bint sleep(engine_t *e, patience_t *p, uint64_t spin) noexcept nogil:
 cdef bint pause(engine_t *e, patience_t *p) noexcept nogil:
     cdef uint64_t now
     cdef uint64_t spin = e.spin_ns * e.ticks.per_us // 1000
+    cdef uint64_t yields
     p.rounds += 1
     if e.spin_ns and not p.yielding and p.rounds % POLLS_PER_LOOK:
         cpu_relax()
@@ -72,9 +75,15 @@ cdef bint pause(engine_t *e, patience_t *p) noexcept nogil:
     now = ticks_now()
     if p.since == 0:
         p.since = now
+        p.turns = e.busy_turns
     elif now - p.since >= spin:
+        if p.turns != e.busy_turns:
+            p.since = now - spin
+            p.turns = e.busy_turns
         p.yielding = True
-        if now - p.since >= spin + e.yield_ns * e.ticks.per_us // 1000:
+        # Both ends of a pipeline are soon needed again, and one that sleeps holds up the other.
+        yields = e.yield_ns * (PIPE_PATIENCE if e.lanes_used != NULL else 1)
+        if now - p.since >= spin + yields * e.ticks.per_us // 1000:
             return sleep(e, p, spin)
         sched_yield()
     return False

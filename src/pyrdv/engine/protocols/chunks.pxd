@@ -8,7 +8,7 @@ the flags are checked, else 0.  A last block that is short has no flag.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from pyrdv.engine.state cimport ARRIVAL_FLAGS, ARRIVAL_NOTICE, engine_t
-from pyrdv.fabrics.contract cimport CAP_ORDERED, WR_SEND, fabric_t, work_request
+from pyrdv.fabrics.contract cimport CAP_ORDERED, CAP_SOFT, WR_SEND, fabric_t, work_request
 
 
 cdef extern from "<string.h>" nogil:
@@ -18,6 +18,8 @@ cdef extern from "<string.h>" nogil:
 cdef enum:
     FLAG = 8                    # bytes of a flag
     LINE = 64                   # chunks without blocks are multiples of it
+    FIRST = 12 << 10            # bytes of a first chunk: the paper's constant, from InfiniBand
+    FIRST_SOFT = 128 << 10      # the same where a round trip of packets lasts ten times as long
 
 
 cdef inline void packet_request(work_request *wr, const void *header,
@@ -55,6 +57,13 @@ cdef inline uint32_t layout(engine_t *e, const fabric_t *fabric, uint8_t *checke
         return 0
     checked[0] = not ordered
     return e.lane_block
+
+
+cdef inline uint64_t first_of(const engine_t *e, const fabric_t *fabric) noexcept nogil:
+    """C0: bytes of a first chunk, about what is copied while RTS and GRANT are under way."""
+    if e.chunk_first:
+        return e.chunk_first
+    return FIRST_SOFT if fabric.capabilities & CAP_SOFT else FIRST
 
 
 cdef inline uint64_t flag_word(uint32_t number, uint32_t crc) noexcept nogil:

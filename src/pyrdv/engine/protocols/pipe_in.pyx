@@ -21,6 +21,10 @@ from pyrdv.engine.wire cimport (
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_OK, work_request
 
 
+cdef enum:
+    TELL = LANE_BUFFERS - 1     # chunks copied out that one TAKEN tells of
+
+
 cdef extern from "order.h" nogil:
     uint64_t observe64(const uint64_t *where)
 
@@ -98,6 +102,7 @@ cdef int taken_post(engine_t *e, peer_t *p, lane_t *lane) noexcept nogil:
     if status == FABRIC_OK:
         credits_told(p, &h)
         lane.told = lane.taken
+        e.counters.takens_sent += 1
     return status
 
 
@@ -199,8 +204,9 @@ cdef int receive_turn(engine_t *e, peer_t *p, lane_t *lane, uint64_t *budget) no
             lane_free(e, lane)
             done_start(e, p, op)
             return happened + 1
-    # The sender needs no place any more once all of the message has come.
-    if lane.told != lane.taken and lane.noticed < wanted(op):
+    # One packet for two chunks: the sender has a third buffer meanwhile.  It needs no place any
+    # more once all of the message has come.
+    if lane.taken - lane.told >= TELL and lane.noticed < wanted(op):
         happened += taken_post(e, p, lane) == FABRIC_OK
     if budget[0] == 0:
         e.lane_work = 1

@@ -6,12 +6,13 @@ sender                                      receiver
   copies chunk 0                    ◀─────   GRANT(cookie, receive, address, key, room)
   WRITE chunk 0, CHUNK(receive) fenced ──▶   copies it out, while chunk 1 travels
   WRITE chunk 1, CHUNK(receive) fenced ──▶
-                                    ◀─────   TAKEN(cookie, 1): chunk 0 is copied out
+  WRITE chunk 2, CHUNK(receive) fenced ──▶
+                                    ◀─────   TAKEN(cookie, 2): chunks 0 and 1 are copied out
   WRITE chunk 3, …                  ─────▶   into the buffer of chunk 0
                                     ◀─────   DONE(cookie, bytes)
 
 After A. Denis, "A High-Performance Superpipeline Protocol for InfiniBand", Euro-Par 2011.  Chunks
-grow by `chunk_growth` from `chunk_first`, for a copy is faster than the network; so there are
+grow by `chunk_growth` from `first_of`, for a copy is faster than the network; so there are
 few of them, and little is copied before the first one leaves.  The user's memory need not be
 registered on either side.  A receiver grants what cannot be read (RTS says PIPED, or its own
 buffer cannot be registered) or what it was told to.

@@ -18,8 +18,8 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from pyrdv.fabrics.contract cimport (
-    CAP_LOCAL, CAP_OPEN_SINK, CAP_ORDERED, CAP_PINS, CAP_SINGLE_COPY, FABRIC_OK, HEADER_MAX,
-    WR_READ, Fabric,
+    CAP_LOCAL, CAP_OPEN_SINK, CAP_ORDERED, CAP_PINS, CAP_SINGLE_COPY, CAP_SOFT, FABRIC_OK,
+    HEADER_MAX, WR_READ, Fabric,
 )
 from pyrdv.fabrics.sim.core cimport (
     FAULT_BUSY_REGION, FAULT_LOCAL_KEY, FAULT_POST_CLOSED, FAULT_RELEASE, FAULT_REMOTE_KEY,
@@ -93,6 +93,8 @@ cdef class Network:
         Claim that registering is slow and worth keeping.
     open_sinks : bool
         Claim that a peer may write into the sink of a READ.
+    soft : bool
+        Claim that packets are as dear as those of a device in software.
 
     Notes
     -----
@@ -104,7 +106,7 @@ cdef class Network:
                   packet_max=4096 + HEADER_MAX, eager_max=None, transfer_max=1 << 40,
                   chunk=65536, bint auto=False, bint lazy=False, bint single_copy=True,
                   bint local=False, bint overtaking=False, bint ordered=False, bint pins=False,
-                  bint open_sinks=False):
+                  bint open_sinks=False, bint soft=False):
         cdef uint32_t capabilities = 0
         cdef uint32_t rank
         if size < 1 or slots < 1 or transfers < 1 or chunk < 1:
@@ -137,6 +139,8 @@ cdef class Network:
             capabilities |= CAP_PINS
         if open_sinks:
             capabilities |= CAP_OPEN_SINK
+        if soft:
+            capabilities |= CAP_SOFT
         if eager_max is None:
             eager_max = packet_max - HEADER_MAX
         self.event_limit = size * size * (2 * transfers + SIM_KINDS)

@@ -27,7 +27,8 @@ from libc.errno cimport EADDRNOTAVAIL, EINVAL, ENODEV, ENOMEM, errno
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, strncmp
 
-from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_FAILED, FABRIC_LOST, FABRIC_OK, fabric_t
+from pyrdv.fabrics.contract cimport (
+    CAP_SOFT, FABRIC_AGAIN, FABRIC_FAILED, FABRIC_LOST, FABRIC_OK, fabric_t)
 from pyrdv.fabrics.verbs.joining cimport (
     PRIVATE_ROOM, join_event, join_fail, join_look, join_request, join_start, news_t)
 from pyrdv.fabrics.verbs.libibverbs cimport (
@@ -40,7 +41,7 @@ from pyrdv.fabrics.verbs.memory cimport memory_close
 from pyrdv.fabrics.verbs.posting cimport link_fail, link_owe
 from pyrdv.fabrics.verbs.state cimport (
     FAIL_DEVICE, FAIL_DISCONNECTED, FAIL_NONE, FAIL_SILENT, LINK_DOWN, LINK_UP, OWE_BYE,
-    OWE_PROBE, SIW_VENDOR, link_t, peer_t, verbs_t)
+    OWE_PROBE, RXE_VENDOR, SIW_VENDOR, link_t, peer_t, verbs_t)
 
 
 cdef extern from "<poll.h>" nogil:
@@ -346,6 +347,8 @@ cdef int connection_prepare(verbs_t *f) noexcept nogil:
         (&errno)[0] = ENODEV
         return -1
     f.soft_fence = attr.vendor_id == SIW_VENDOR
+    if attr.vendor_id == SIW_VENDOR or attr.vendor_id == RXE_VENDOR:
+        f.base.capabilities |= CAP_SOFT
     f.reads_max = <uint32_t> max(1, min(READS_MAX, attr.max_qp_rd_atom))
     f.reads_init_max = <uint32_t> max(1, min(READS_MAX, attr.max_qp_init_rd_atom))
     (&errno)[0] = ENOMEM

@@ -75,6 +75,7 @@ cdef enum:
     CQ_BATCH = 16
     HELD = 16                   # fenced SENDs that are held back (V4a); a power of two
     SIW_VENDOR = 0x626D74       # vendor id that siw gives
+    RXE_VENDOR = 0xFFFFFF       # and rxe
     REPOST_BATCH = 8            # receives posted again by one call, at most 64
     PROTOCOL = 1                # version of everything in this file and of docs/wire.md, verbs
 
