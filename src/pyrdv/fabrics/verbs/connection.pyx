@@ -40,7 +40,7 @@ from pyrdv.fabrics.verbs.memory cimport memory_close
 from pyrdv.fabrics.verbs.posting cimport link_fail, link_owe
 from pyrdv.fabrics.verbs.state cimport (
     FAIL_DEVICE, FAIL_DISCONNECTED, FAIL_NONE, FAIL_SILENT, LINK_DOWN, LINK_UP, OWE_BYE,
-    OWE_PROBE, SIW_VENDOR, link_t, peer_t, verbs_t)
+    OWE_PROBE, RXE_VENDOR, SIW_VENDOR, link_t, peer_t, verbs_t)
 
 
 cdef extern from "<poll.h>" nogil:
@@ -346,6 +346,7 @@ cdef int connection_prepare(verbs_t *f) noexcept nogil:
         (&errno)[0] = ENODEV
         return -1
     f.soft_fence = attr.vendor_id == SIW_VENDOR
+    f.frail_fence = attr.vendor_id == RXE_VENDOR
     f.reads_max = <uint32_t> max(1, min(READS_MAX, attr.max_qp_rd_atom))
     f.reads_init_max = <uint32_t> max(1, min(READS_MAX, attr.max_qp_init_rd_atom))
     (&errno)[0] = ENOMEM
