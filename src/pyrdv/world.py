@@ -448,7 +448,7 @@ def _speculation(ways):
     """The policy of the whole job: routes are empty on all ranks, or on none (W1)."""
     if ways.config.speculation != "auto":
         return ways.config.speculation
-    # Writes mixed with reads on one queue pair: soft-RoCE gives peers up where packets are lost.
+    # A write one way and a read the other way take turns on a queue pair (docs/measurements.md).
     return "off" if ways.routes else "indexed"
 
 

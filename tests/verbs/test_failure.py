@@ -219,6 +219,29 @@ def test_one_percent_lost(jobs, cable):
     assert outcome.ok().out == "arrived\n" * 2
 
 
+OFFERED = """
+import numpy as np
+from pyrdv import MPI
+comm = MPI.COMM_WORLD
+other = 1 - comm.rank
+for number in range(40):
+    rooms = [np.empty(100_000, np.uint8) for _ in range(6)]
+    receives = [comm.Irecv(room, other, tag) for tag, room in enumerate(rooms)]
+    sends = [comm.Isend(np.full(100_000, number + tag, np.uint8), other, tag) for tag in range(6)]
+    MPI.Request.Waitall(receives + sends)
+    assert all((room == number + tag).all() for tag, room in enumerate(rooms))
+print("arrived")
+"""
+
+
+@pytest.mark.parametrize("speculation", ["off", "indexed"])
+def test_one_percent_lost_both_ways_at_once(jobs, cable, speculation):
+    """Reads and writes lie behind fenced packets, and any of these may be lost (V4c)."""
+    cable.lose(1)
+    outcome = jobs.run(OFFERED, 2, limit=120, env={"PYRDV_SPECULATION": speculation})
+    assert outcome.ok().out == "arrived\n" * 2
+
+
 def test_many_connections_come_and_go(jobs):
     """N08, shrunk: 150 links are made and closed; the devices go on."""
     outcome = jobs.run([LOSS.parent / "meeting.py", "150"], 2)

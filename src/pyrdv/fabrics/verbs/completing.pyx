@@ -23,6 +23,7 @@ cdef void finish(link_t *link, sq_entry_t *entry, int status) noexcept nogil:
     entry.status = <signed char> status
     # SENDs are done in their order, so slots are freed in theirs.
     link.slot_done += entry.slots
+    link.fences -= entry.fenced
     if entry.kind == SQ_READ:
         link.reads -= 1
     elif entry.kind == SQ_WRITE:

@@ -347,7 +347,8 @@ cdef int connection_prepare(verbs_t *f) noexcept nogil:
         (&errno)[0] = ENODEV
         return -1
     f.soft_fence = attr.vendor_id == SIW_VENDOR
-    if attr.vendor_id == SIW_VENDOR or attr.vendor_id == RXE_VENDOR:
+    f.frail_fence = attr.vendor_id == RXE_VENDOR
+    if f.soft_fence or f.frail_fence:
         f.base.capabilities |= CAP_SOFT
     f.reads_max = <uint32_t> max(1, min(READS_MAX, attr.max_qp_rd_atom))
     f.reads_init_max = <uint32_t> max(1, min(READS_MAX, attr.max_qp_init_rd_atom))

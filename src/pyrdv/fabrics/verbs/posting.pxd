@@ -11,6 +11,7 @@ cdef struct before_t:
     uint32_t unsignaled
     uint32_t reads
     uint32_t writes
+    uint32_t fences
     uint32_t sent
     uint32_t ring_sent
     uint32_t sequence

@@ -35,6 +35,7 @@ cdef void remember(const link_t *link, before_t *b) noexcept nogil:
     b.unsignaled = link.unsignaled
     b.reads = link.reads
     b.writes = link.writes
+    b.fences = link.fences
     b.sent = link.sent
     b.ring_sent = link.ring_sent
     b.sequence = link.sequence
@@ -49,6 +50,7 @@ cdef void restore(link_t *link, const before_t *b) noexcept nogil:
     link.unsignaled = b.unsignaled
     link.reads = b.reads
     link.writes = b.writes
+    link.fences = b.fences
     link.sent = b.sent
     link.ring_sent = b.ring_sent
     link.sequence = b.sequence
@@ -98,6 +100,7 @@ cdef sq_entry_t *entry_next(link_t *link, int kind, uint64_t ident) noexcept nog
     entry.kind = <uint8_t> kind
     entry.slots = 0
     entry.signaled = 0
+    entry.fenced = 0
     entry.done = 0
     entry.flushed = 0
     entry.status = 0
@@ -216,7 +219,7 @@ cdef int probe_post(verbs_t *f, link_t *link) noexcept nogil:
     """Read the peer's control word: its machine answers, not its program."""
     cdef before_t before
     cdef ibv_send_wr *wr = &f.wr[0]
-    if link.reads >= link.reads_max or SQ_DEPTH - (link.sq_head - link.sq_told) < 2:
+    if link.fences or link.reads >= link.reads_max or SQ_DEPTH - (link.sq_head - link.sq_told) < 2:
         return FABRIC_AGAIN
     remember(link, &before)
     wr.wr_id = wr_name(link)

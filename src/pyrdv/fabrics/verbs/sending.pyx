@@ -109,12 +109,20 @@ cdef bint put_send(verbs_t *f, link_t *link, int i, const work_request *r) noexc
     if r.length:
         memcpy(where + VERBS_HEADER + r.header_length, r.local, r.length)
     f.wr[i].opcode = IBV_WR_SEND
-    if r.flags & WR_FENCE and not f.soft_fence:
-        f.wr[i].send_flags |= IBV_SEND_FENCE
     placed(f, link, i, SQ_SEND)
     link.sequence += 1
     link.sent += 1
     return True
+
+
+cdef void fence(verbs_t *f, link_t *link, int i) noexcept nogil:
+    """Let request `i`, the last one recorded, wait for the READs before it (V4c)."""
+    f.wr[i].send_flags |= IBV_SEND_FENCE
+    if f.frail_fence:
+        f.wr[i].send_flags |= IBV_SEND_SIGNALED
+        link.sq[(link.sq_head - 1) % SQ_DEPTH].fenced = 1
+        link.fences += 1
+        link.unsignaled = 0
 
 
 cdef inline bint ring_fits(const link_t *link, const work_request *r) noexcept nogil:
@@ -175,8 +183,6 @@ cdef int put_transfer(verbs_t *f, link_t *link, int i, const work_request *r) no
     wr.num_sge = 1
     wr.send_flags = IBV_SEND_SIGNALED
     wr.opcode = IBV_WR_RDMA_READ if reading else IBV_WR_RDMA_WRITE
-    if r.flags & WR_FENCE:
-        wr.send_flags |= IBV_SEND_FENCE
     sge.addr = <uint64_t> r.local
     sge.length = <uint32_t> r.length
     verbs_set_remote(wr, r.remote, <uint32_t> (r.remote_key >> 32))
@@ -198,7 +204,7 @@ cdef bint acceptable(const verbs_t *f, const work_request *r) noexcept nogil:
             and 0 < r.length <= f.base.transfer_max)
 
 
-cdef int put(verbs_t *f, link_t *link, int i, const work_request *r) noexcept nogil:
+cdef int put_free(verbs_t *f, link_t *link, int i, const work_request *r) noexcept nogil:
     if r.opcode != WR_SEND:
         return put_transfer(f, link, i, r)
     if ring_fits(link, r):
@@ -207,6 +213,19 @@ cdef int put(verbs_t *f, link_t *link, int i, const work_request *r) noexcept no
             return FABRIC_OK
         f.counters.overflows += 1
     return FABRIC_OK if put_send(f, link, i, r) else FABRIC_AGAIN
+
+
+cdef int put(verbs_t *f, link_t *link, int i, const work_request *r,
+             const before_t *before) noexcept nogil:
+    """The next request of the chain that began at `before`, its fence included."""
+    cdef bint behind_read = link.reads != before.reads
+    cdef int status
+    if r.opcode == WR_READ and before.fences:
+        return FABRIC_AGAIN     # V4c
+    status = put_free(f, link, i, r)
+    if status == FABRIC_OK and r.flags & WR_FENCE and behind_read:
+        fence(f, link, i)
+    return status
 
 
 cdef int verbs_post(fabric_t *self, uint32_t peer, const work_request *chain,
@@ -237,7 +256,7 @@ cdef int verbs_post(fabric_t *self, uint32_t peer, const work_request *chain,
         if f.soft_fence and built and chain[i].opcode == WR_SEND and chain[i].flags & WR_FENCE:
             status = FABRIC_OK if hold(link, &chain[i]) else FABRIC_AGAIN
         else:
-            status = put(f, link, built, &chain[i])
+            status = put(f, link, built, &chain[i], &before)
             built += 1
         if status != FABRIC_OK:
             restore(link, &before)

@@ -23,6 +23,12 @@ V4a On siw a queue pair whose next work request waits behind a fence answers no 
     place in the send queue are reserved meanwhile.
 V4b A READ is complete when its own completion says so, not when a later one comes:
     siw completes a SEND that was handed over although a READ before it is still out.
+V4c A fence of rxe counts the READs that are under way, not those before it.  If the
+    fenced request is lost and the queue is sent again from there, it waits for the
+    READs behind it, and these for it, for ever (read and seen in kernel 7.3).  There
+    (`frail_fence`) a READ is posted only when no fenced request is out (`fences`); each
+    asks for its completion.  On every device a fence is set only behind a READ of its
+    chain: what follows a WRITE is in order without.
 V5  A completed WRITE is handed over, no more; the engine's DONE says placed.
 V6  Memory of a send slot is reused only after a completion that covers it.
 V6a siw sends what is longer than a page and unsignaled without copying it, page by
@@ -159,6 +165,7 @@ cdef struct sq_entry_t:
     uint8_t kind                # sq_kind
     uint8_t slots               # send slots to be freed with it
     uint8_t signaled            # the engine wants to hear of it
+    uint8_t fenced              # counted in `fences`
     uint8_t done
     uint8_t flushed             # it failed: the device has done with its memory (K5)
     int8_t status               # fabric_status, once done
@@ -223,6 +230,7 @@ cdef struct link_t:
     uint32_t reads
     uint32_t reads_max
     uint32_t writes
+    uint32_t fences             # requests behind a fence that are out, with `frail_fence`
     held_t held[16]
     uint32_t held_head
     uint32_t held_tail
@@ -304,6 +312,7 @@ cdef struct verbs_t:
     int pid
     uint8_t iwarp
     uint8_t soft_fence          # V4a
+    uint8_t frail_fence         # V4c
     uint8_t ring_mode           # 0 off, 1 where the device promises order, 2 always
     uint8_t call_wanted         # maintain has work (L3)
     uint8_t armed
