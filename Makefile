@@ -9,12 +9,12 @@ stamps := $(VENV)/.stamps
 ARGS ?=
 
 .PHONY: help build test demo lint format docs fuzz explore sanitize bench-peers bench-rdma bench-overlap \
-    lab clean
+    bench-protocols lab clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
 help:  ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "  PYTHON=python3.13 chooses the interpreter of a new $(VENV), VENV=DIR another place,"
 	@echo "  ARGS='...' goes on to pytest, the demo and the benchmarks,"
@@ -83,6 +83,9 @@ bench-rdma: build $(stamps)/extra-bench  ## compare with perftest, UCX and Open 
 
 bench-overlap: build $(stamps)/extra-bench  ## overlap of communication and computation in the lab
 	$(py) benchmarks/overlap.py $(ARGS)
+
+bench-protocols: build $(stamps)/extra-bench  ## registration, pipeline and first touch in the lab
+	$(py) benchmarks/protocols.py $(ARGS)
 
 # Not a stamp: it only looks whether everything is there, and the lab may be asked for anywhere.
 lab: build $(stamps)/extra-test  ## a shell (or ARGS='-- command') beside real soft-RDMA devices

@@ -20,7 +20,9 @@ import sys
 import textwrap
 
 from pyrdv.tools import (
+    bench_applications as applications,
     bench_arguments as arguments,
+    bench_first_touch as first_touch,
     bench_kernels as kernels,
     bench_large as large,
     bench_pipeline as pipeline,
@@ -40,7 +42,8 @@ ABOUT = {
     "rate": "messages per second in windows of Isend and Irecv of small messages",
 }
 APART = {"startup": startup, "registration": registration, "pipeline": pipeline,
-         **large.BENCHMARKS}
+         "first-touch": first_touch,
+         "kernels": applications, **large.BENCHMARKS}
 
 
 def add_arguments(parser):

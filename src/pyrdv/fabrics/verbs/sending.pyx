@@ -253,7 +253,8 @@ cdef int verbs_post(fabric_t *self, uint32_t peer, const work_request *chain,
         return FABRIC_AGAIN
     remember(link, &before)
     for i in range(count):
-        if f.soft_fence and built and chain[i].opcode == WR_SEND and chain[i].flags & WR_FENCE:
+        if (f.soft_fence and chain[i].opcode == WR_SEND and chain[i].flags & WR_FENCE
+                and link.reads != before.reads):
             status = FABRIC_OK if hold(link, &chain[i]) else FABRIC_AGAIN
         else:
             status = put(f, link, built, &chain[i], &before)

@@ -18,7 +18,7 @@ V3  Never a SEND without a credit.  `sent` counts SENDs posted, `peer_freed`
 V4  A READ has one scatter element; at most ``reads_max`` (negotiated) are out.
 V4a On siw a queue pair whose next work request waits behind a fence answers no READ
     of its peer, so two ranks that read from each other would wait for ever (seen on
-    kernels 6.1 and 7.3).  There (`soft_fence`) a fenced SEND is held back here, and
+    kernels 6.1 and 7.3).  There (`soft_fence`) a SEND fenced by a READ is held back, and
     posted when the READs before it are complete; its credit, its send slot and its
     place in the send queue are reserved meanwhile.
 V4b A READ is complete when its own completion says so, not when a later one comes:
