@@ -145,9 +145,13 @@ KNOBS = (
          low=0, high=1 << 40),
     Knob("protocol", "choice", "auto",
          "How messages that are too long to go eagerly are moved: get straight between the users' "
-         "buffers, pipeline through registered bounce buffers, auto is get unless the memory "
-         "cannot be registered.",
+         "buffers, pipeline through registered bounce buffers, auto takes what costs less by the "
+         "figures of the fabric, and pipeline where memory cannot be registered.",
          choices=("auto", "get", "pipeline")),
+    Knob("profile", "text", "",
+         "File of `pyrdv tune` with the costs of messages here, by which auto chooses; one of "
+         "another device or version is not used, with a warning.  Empty: what is built in.",
+         form="a path that can be printed"),
     Knob("pipeline_buffer", "size", 128 << 10,
          "One of the three bounce buffers of a message that is moved by pipeline; four sets of "
          "them on each side, or one per peer in use.",

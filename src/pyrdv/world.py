@@ -19,6 +19,7 @@ from time import monotonic
 import pyrdv.api.interpreter  # noqa: F401 (first: it refuses subinterpreters)
 from pyrdv import config as config_module
 from pyrdv.collectives.intracomm import Intracomm
+from pyrdv.engine import profiles
 from pyrdv.engine.engine import Engine
 from pyrdv.errors import ConfigError, LaunchError
 from pyrdv.launch import bootstrap, env, places
@@ -172,6 +173,10 @@ class Ways:
                            port=int(port or 0), gid=config.rdma_gid, ring=config.rdma_ring,
                            peer_timeout=config.peer_timeout)
 
+    def figures(self):
+        """What messages over each fabric cost (PYRDV_PROFILE)."""
+        return profiles.of_fabrics(self.config.profile, self.fabrics)
+
     def _no_device(self, failed):
         """The error of this rank when those in `failed` have no usable device, and why."""
         where = places.describe(self._cards)
@@ -278,7 +283,8 @@ class World:
             yield_ns=YIELD_NETWORK_NS if ways.routes else YIELD_NS, routes=ways.routes,
             speculation=_speculation(ways), adapt=config.speculation_threshold,
             initial_turn=config.initial_turn, protocol=config.protocol,
-            arrival=config.pipeline_arrival, lane_bytes=config.pipeline_buffer & ~4095,
+            arrival=config.pipeline_arrival,
+            lane_bytes=config.pipeline_buffer & ~4095, figures=ways.figures(),
             registrations=Registrations(
                 config.registration_cache, config.registration_bytes or limits.default_bytes(),
                 config.registration_entries))

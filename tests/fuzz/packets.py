@@ -27,6 +27,7 @@ from tests.fuzz.pipes import CHECKED, CHUNK, GRANT, PIPED, TAKEN, Pipes
 EAGER, RTS, DONE, CREDIT, FINISH, RTR, START, FIN, REVOKE, REVOKED, RTS_ACK = range(1, 12)
 ANNOUNCEMENTS = (EAGER, RTS, START)
 SYNC, REFUSED, ADVICE, STOP_RTR, RESUME_RTR = 1, 2, 12, 16, 64
+WAITING = SYNC              # of RTS and DONE
 HEADER = struct.Struct("=BBHIiIQQII")
 MEMORY = struct.Struct("=QQ")
 OFFER = struct.Struct("=QQII")     # address, key, ahead, reserved
@@ -198,8 +199,8 @@ class Rig(Pipes):
          reserved2) = HEADER.unpack(packet[:40])
         tail = len(packet) - 40
         own = STOP_RTR | RESUME_RTR if self.policy == "classic" else 0
-        wanted = {EAGER: (length, SYNC | ADVICE), RTS: (16, ADVICE | PIPED | own),
-                  DONE: (0, REFUSED), CREDIT: (0, 0), FINISH: (0, 0), RTR: (24, 0),
+        wanted = {EAGER: (length, SYNC | ADVICE), RTS: (16, ADVICE | PIPED | WAITING | own),
+                  DONE: (0, REFUSED | WAITING), CREDIT: (0, 0), FINISH: (0, 0), RTR: (24, 0),
                   START: (0, ADVICE), FIN: (0, REFUSED), REVOKE: (0, 0), REVOKED: (0, 0),
                   GRANT: (24, CHECKED), CHUNK: (0, REFUSED), TAKEN: (0, 0),
                   **({RTS_ACK: (0, 0)} if own else {})}.get(kind)

@@ -29,11 +29,12 @@ from tests.fuzz.packets import (
     SYNC,
     TAGS,
     UNITS,
+    WAITING,
     WILD_TAG,
     Rig,
     header,
 )
-from tests.fuzz.pipes import CHUNK, GRANT, PIPED, TAIL, TAKEN
+from tests.fuzz.pipes import CHECKED, CHUNK, GRANT, PIPED, TAIL, TAKEN
 
 LONG = "FUZZ_EXAMPLES" in os.environ
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "60"))
@@ -70,7 +71,7 @@ plain_fields = st.one_of(
     st.fixed_dictionaries({"kind": st.just(EAGER), "tag": tags, "flags": st.just(SYNC),
                            "context": contexts, "cookie": guesses | extremes}),
     st.fixed_dictionaries({"kind": st.just(DONE), "live": st.integers(0, 9),
-                           "flags": st.sampled_from((0, REFUSED))}),
+                           "flags": st.sampled_from((0, REFUSED, WAITING))}),
     st.fixed_dictionaries({"kind": st.just(DONE), "cookie": guesses}),
     st.fixed_dictionaries({"kind": st.just(RTS_ACK), "live": st.integers(0, 9)}),
     st.fixed_dictionaries({"kind": st.just(RTS), "tag": tags, "length": sizes,
@@ -157,14 +158,13 @@ PIPING = [("receive", 0, 70_000), ("piped", 0, 60_000), ("turn", 5)]
 FORBIDDEN = {
     "DONE with bytes behind": [("send", 70_000), ("packet", {"kind": DONE, "live": 0}, b"x")],
     "DONE with a foreign flag": [("send", 70_000),
-                                 ("packet", {"kind": DONE, "live": 0, "flags": SYNC})],
+                                 ("packet", {"kind": DONE, "live": 0, "flags": CHECKED})],
     "DONE of more than was sent": [
         ("send", 70_000), ("packet", {"kind": DONE, "live": 0, "length": 70_001})],
     "DONE twice": [("send", 70_000), ("answer", 0), ("turn", 5),
                    ("packet", {"kind": DONE, "stale": -1})],
     "DONE of a receive": [("receive", 0, 8), ("packet", {"kind": DONE, "cookie": 1 << 32 | 127})],
-    "RTS that wants an answer when matched": [
-        ("packet", {"kind": RTS, "flags": SYNC}, bytes(16))],
+    "RTS with a foreign flag": [("packet", {"kind": RTS, "flags": CHECKED}, bytes(16))],
     "RTS with bytes behind": [("packet", {"kind": RTS}, bytes(17))],
     "CREDIT with bytes behind": [("packet", {"kind": CREDIT}, b"x")],
     "CREDIT with flags": [("packet", {"kind": CREDIT, "flags": 1})],

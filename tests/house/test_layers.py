@@ -64,6 +64,8 @@ EXCEPTIONS = {
     ("pyrdv.tools.bare", "pyrdv.fabrics"):
         "measures what fabrics cost by themselves, where a world's engine may not touch them",
     ("pyrdv.tools.tune", "pyrdv.fabrics"): "times registrations of a bare fabric",
+    ("pyrdv.tools.doctor_protocols", "pyrdv.engine"):
+        "prints the engine's own rule; a second copy would drift",
     ("pyrdv.tools.bench_yardstick", "pyrdv.fabrics"):
         "the ceiling of `pyrdv bench overlap` is a device without engine and protocol",
 }

@@ -15,7 +15,7 @@ import pytest
 from pyrdv.tools import bench, bench_registration, cost_model, doctor_protocols, tune
 
 LIMIT = 120
-FLAT = {"latency": 2e-6, "gap": 1e-7, "overhead": 1e-7,
+FLAT = {"ends": ["shm", "shm"], "latency": 2e-6, "gap": 1e-7, "overhead": 1e-7,
         "net": [[size, 2e-6 + size / 1e9] for size in tune.SIZES],
         "copy": [[size, size / 4e9] for size in tune.SIZES],
         "registration": [[size, 10e-6 + size / 20e9, 5e-6] for size in tune.SIZES],

@@ -135,7 +135,7 @@ cdef class ObjectMessages(PersistentMessages):
             return receive_object(self, NULL)
         error = engine_recv(self.engine.c, OP_MATCH,
                             ANY_PEER if source < 0 else self.members.to_world(<int> source),
-                            self.context, <int32_t> tag, NULL, 0, NULL, &op)
+                            self.context, <int32_t> tag, NULL, 0, False, NULL, &op)
         if error:
             raise self.failure(-error, <int> source, <int> tag, 0, 0)
         return receive_object(self, op)

@@ -9,11 +9,11 @@ from pyrdv.engine.state cimport message_t, op_t
 
 
 cdef class BufferMessages(CommBase):
-    # Start a send; the short forms of the checks of Isend.
-    cdef Request post_send(self, object buf, long long dest, long long tag, bint sync)
+    # Start a send (`how`: send_how); the short forms of the checks of Isend.
+    cdef Request post_send(self, object buf, long long dest, long long tag, int how)
     cdef int finish_send(self, Request request, long long dest, long long tag) except -1
-    cdef op_t *post_recv(self, object buf, long long source, long long tag, span *at,
-                         void **keeper) except? NULL
+    cdef op_t *post_recv(self, object buf, long long source, long long tag, bint waits,
+                         span *at, void **keeper) except? NULL
     cdef Request request_of(self, op_t *op, void *keeper)
     # Start a receive whose request, of any class, is `request`.
     cdef int receive(self, Request request, object buf, long long source, long long tag) except -1

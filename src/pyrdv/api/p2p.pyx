@@ -10,7 +10,8 @@ from pyrdv.api.owners cimport owner_of
 from pyrdv.api.request cimport Request, withdraw
 from pyrdv.api.status cimport Status
 from pyrdv.engine.calls cimport (
-    engine_cancel, engine_probe, engine_recv, engine_release, engine_send, envelope_t)
+    SEND_SYNC, SEND_WAITS, engine_cancel, engine_probe, engine_recv, engine_release, engine_send,
+    envelope_t)
 from pyrdv.engine.state cimport ANY_PEER, OP_RECV, message_t, op_t
 from pyrdv.progress.polling cimport help_pending, wait
 
@@ -36,7 +37,7 @@ cdef class BufferMessages(CommBase):
     ``[buf, count, type]``; see `pyrdv.api.buffers`.
     """
 
-    cdef Request post_send(self, object buf, long long dest, long long tag, bint sync):
+    cdef Request post_send(self, object buf, long long dest, long long tag, int how):
         cdef span at
         cdef op_t *op = NULL
         cdef int result
@@ -48,7 +49,7 @@ cdef class BufferMessages(CommBase):
             request.start(self, NULL, None, False)
             return request
         result = engine_send(self.engine.c, self.members.to_world(<int> dest), self.context,
-                             <int32_t> tag, at.address, at.nbytes, sync,
+                             <int32_t> tag, at.address, at.nbytes, how,
                              owner_of(self.engine, keeper, &at), &op)
         if result < 0:
             raise self.failure(-result, <int> dest, <int> tag, at.nbytes, at.nbytes)
@@ -78,15 +79,15 @@ cdef class BufferMessages(CommBase):
         PeerLostError
             The destination is gone.
         """
-        return self.post_send(buf, dest, tag, False)
+        return self.post_send(buf, dest, tag, 0)
 
     def Issend(self, buf, long long dest, long long tag=0):
         """`Isend` whose request completes only once the receive was matched."""
-        return self.post_send(buf, dest, tag, True)
+        return self.post_send(buf, dest, tag, SEND_SYNC)
 
     def Irsend(self, buf, long long dest, long long tag=0):
         """`Isend`, with the promise that the receive is posted (not needed here)."""
-        return self.post_send(buf, dest, tag, False)
+        return self.post_send(buf, dest, tag, 0)
 
     def Send(self, buf, long long dest, long long tag=0):
         """Send `buf` to `dest`; returns when the buffer may be changed again.
@@ -103,7 +104,7 @@ cdef class BufferMessages(CommBase):
         if dest == PROC_NULL_:
             return
         result = engine_send(self.engine.c, self.members.to_world(<int> dest), self.context,
-                             <int32_t> tag, at.address, at.nbytes, False,
+                             <int32_t> tag, at.address, at.nbytes, SEND_WAITS,
                              owner_of(self.engine, keeper, &at), &op)
         if result == 0:
             return
@@ -129,14 +130,14 @@ cdef class BufferMessages(CommBase):
 
     def Ssend(self, buf, long long dest, long long tag=0):
         """Send `buf`; returns once the receive was matched and the buffer is free."""
-        self.finish_send(self.post_send(buf, dest, tag, True), dest, tag)
+        self.finish_send(self.post_send(buf, dest, tag, SEND_SYNC | SEND_WAITS), dest, tag)
 
     def Rsend(self, buf, long long dest, long long tag=0):
         """`Send`, with the promise that the receive is posted (not needed here)."""
         self.Send(buf, dest, tag)
 
-    cdef op_t *post_recv(self, object buf, long long source, long long tag, span *at,
-                         void **keeper) except? NULL:
+    cdef op_t *post_recv(self, object buf, long long source, long long tag, bint waits,
+                         span *at, void **keeper) except? NULL:
         """Check and post a receive; NULL: from PROC_NULL.  The caller owns `keeper`."""
         cdef op_t *op = NULL
         cdef int error
@@ -146,7 +147,7 @@ cdef class BufferMessages(CommBase):
             return NULL
         error = engine_recv(self.engine.c, OP_RECV,
                             ANY_PEER if source < 0 else self.members.to_world(<int> source),
-                            self.context, <int32_t> tag, at.address, at.nbytes,
+                            self.context, <int32_t> tag, at.address, at.nbytes, waits,
                             owner_of(self.engine, held, at), &op)
         if error:
             raise self.failure(-error, <int> source, <int> tag, 0, at.nbytes)
@@ -178,7 +179,7 @@ cdef class BufferMessages(CommBase):
         """
         cdef span at
         cdef void *keeper = NULL
-        cdef op_t *op = self.post_recv(buf, source, tag, &at, &keeper)
+        cdef op_t *op = self.post_recv(buf, source, tag, False, &at, &keeper)
         return self.request_of(op, keeper)
 
     def Recv(self, buf, long long source=ANY_SOURCE_, long long tag=ANY_TAG_NUMBER,
@@ -205,7 +206,7 @@ cdef class BufferMessages(CommBase):
         """
         cdef span at
         cdef void *keeper = NULL
-        cdef op_t *op = self.post_recv(buf, source, tag, &at, &keeper)
+        cdef op_t *op = self.post_recv(buf, source, tag, True, &at, &keeper)
         cdef Request request
         if op != NULL:
             try:
@@ -237,7 +238,7 @@ cdef class BufferMessages(CommBase):
                 f"send buffer ({out.nbytes} bytes) and receive buffer ({room.nbytes} bytes) of "
                 "Sendrecv overlap; use Sendrecv_replace, or separate memory")
         cdef void *keeper = NULL
-        cdef op_t *op = self.post_recv(recvbuf, source, recvtag, &room, &keeper)
+        cdef op_t *op = self.post_recv(recvbuf, source, recvtag, True, &room, &keeper)
         cdef Request receive = self.request_of(op, keeper)
         try:
             self.Send(sendbuf, dest, sendtag)
@@ -254,7 +255,7 @@ cdef class BufferMessages(CommBase):
         cdef span at
         _keeper = acquire(buf, True, &at)
         copy = (<char *> at.address)[:at.nbytes]
-        cdef Request send = self.post_send(copy, dest, sendtag, False)
+        cdef Request send = self.post_send(copy, dest, sendtag, 0)
         self.Recv(buf, source, recvtag, status)
         send.block()
         send.report(None)
@@ -263,7 +264,7 @@ cdef class BufferMessages(CommBase):
                      long long tag) except -1:
         cdef span at
         cdef void *keeper = NULL
-        cdef op_t *op = self.post_recv(buf, source, tag, &at, &keeper)
+        cdef op_t *op = self.post_recv(buf, source, tag, False, &at, &keeper)
         receive_by(self, request, op, keeper)
         return 0
 

@@ -123,7 +123,8 @@ cdef class Request:
         if self.op == NULL:
             return self.origin is None or self.origin.poll()
         self.comm.check_process()
-        if not engine_test(self.comm.engine.c, self.op, self.generation, &epoch):
+        if not engine_test(self.comm.engine.c, self.op, self.generation, False,
+                           &epoch):
             help_pending(self.comm.engine, False)
             return False
         self.settle()

@@ -16,6 +16,10 @@ cdef extern from "lock.h" nogil:
     void engine_unlock(uint32_t *lock)
     void cpu_relax()
 
+cdef enum send_how:             # added up
+    SEND_SYNC = 1               # complete only when matched
+    SEND_WAITS = 2              # the caller will wait for it at once
+
 cdef struct envelope_t:
     uint32_t source
     int32_t tag
@@ -25,11 +29,12 @@ cdef struct envelope_t:
 # minus an op_error.  `data` stays with the library until completion.  `owner`, here and below:
 # whose memory it is, or NULL; it lets the registration outlive the message.
 cdef int engine_send(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, void *data,
-                     uint64_t length, bint sync, owner_t *owner, op_t **out) noexcept nogil
+                     uint64_t length, int how, owner_t *owner, op_t **out) noexcept nogil
 # Receive (kind OP_RECV) or posted matched probe (OP_MATCH).  0: `out` is the
-# operation, perhaps complete already; else minus an op_error.
+# operation, perhaps complete already; else minus an op_error.  `waits`: the caller will, at once.
 cdef int engine_recv(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
-                     void *room, uint64_t length, owner_t *owner, op_t **out) noexcept nogil
+                     void *room, uint64_t length, bint waits, owner_t *owner,
+                     op_t **out) noexcept nogil
 # A receive whose message was probably announced already, so that an RTR would be stale.
 cdef int engine_recv_late(engine_t *e, uint32_t peer, uint32_t context, int32_t tag,
                           void *room, uint64_t length, owner_t *owner, op_t **out) noexcept nogil
@@ -47,8 +52,9 @@ cdef bint engine_cancel(engine_t *e, op_t *op) noexcept nogil
 # One turn; returns how many things happened.
 cdef int engine_turn(engine_t *e) noexcept nogil
 # One turn unless `op` is complete already (or was released since `generation`); is it now?
-# `epoch` is what engine_sleep_prepare wants when it is not.
-cdef bint engine_test(engine_t *e, op_t *op, uint32_t generation, uint32_t *epoch) noexcept nogil
+# `epoch` is what engine_sleep_prepare wants when it is not.  `waits`: the caller does until it is.
+cdef bint engine_test(engine_t *e, op_t *op, uint32_t generation, bint waits,
+                      uint32_t *epoch) noexcept nogil
 # `op` is a receive from anybody and nobody is left who could send: it ends as lost.
 cdef bint engine_hopeless(engine_t *e, op_t *op, uint32_t generation) noexcept nogil
 cdef void engine_release(engine_t *e, op_t *op) noexcept nogil

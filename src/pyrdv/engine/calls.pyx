@@ -17,8 +17,8 @@ from pyrdv.engine.protocols.select cimport PROTOCOL_EAGER, choose, eager_limit, 
 from pyrdv.engine.state cimport (
     ANY_PEER, MESSAGE_EAGER, MESSAGE_RTS, OP_CANCELLED, OP_COMPLETE, OP_MATCH, OP_NO_MEMORY,
     OP_NOT_REGISTERED, OP_PEER_LOST, OP_POSTED, OP_QUEUED, OP_READING, OP_RECV, OP_SEND, OP_SYNC,
-    OP_WAITING, OP_WRITING, PEER_CLOSED, PEER_LOST, PEER_SELF, PEER_UP, engine_t, message_t, op_t,
-    peer_t)
+    OP_WAITING, OP_WRITING, PEER_CLOSED, PEER_LOST, PEER_SELF, PEER_UP, WAITS_HERE,
+    engine_t, message_t, op_t, peer_t)
 from pyrdv.engine.step cimport announce, keep_moving, maintain, step, turn
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_OK
 from pyrdv.memory.mappings cimport owner_t
@@ -35,7 +35,8 @@ cdef void wake_sleepers(engine_t *e, uint32_t epoch) noexcept nogil:
 
 
 cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, void *data,
-                     uint64_t length, bint sync, owner_t *owner, op_t **out) noexcept nogil:
+                     uint64_t length, int how, owner_t *owner, op_t **out) noexcept nogil:
+    cdef bint sync = how & SEND_SYNC
     cdef peer_t *p = &e.peers[peer]
     cdef op_t *op
     cdef int status
@@ -61,6 +62,8 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
     op_own(op, owner)
     if sync:
         op.flags |= OP_SYNC
+    if how & SEND_WAITS:
+        op.waits = WAITS_HERE
     if length > eager_limit(e, p) and prepare(e, p, op) != FABRIC_OK:
         op_complete(e, op, OP_NOT_REGISTERED)
         op_release(e, op)
@@ -72,13 +75,13 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
 
 
 cdef int engine_send(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, void *data,
-                     uint64_t length, bint sync, owner_t *owner, op_t **out) noexcept nogil:
+                     uint64_t length, int how, owner_t *owner, op_t **out) noexcept nogil:
     cdef int result
     cdef uint32_t epoch
     engine_lock(&e.lock)
     epoch = e.epoch
     e.in_call = 1
-    result = send_locked(e, peer, context, tag, data, length, sync, owner, out)
+    result = send_locked(e, peer, context, tag, data, length, how, owner, out)
     if result == 1 and out[0].state == OP_WRITING:
         # The receiver was first and may compute: where a processor must copy, it is this one.
         keep_moving(e)
@@ -101,7 +104,8 @@ cdef void deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
 
 
 cdef int recv_locked(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
-                     void *room, uint64_t length, owner_t *owner, op_t **out) noexcept nogil:
+                     void *room, uint64_t length, bint waits, owner_t *owner,
+                     op_t **out) noexcept nogil:
     cdef message_t *m = NULL
     cdef op_t *op = op_new(e, kind, peer, context, tag, room, length)
     cdef peer_t *p
@@ -111,6 +115,8 @@ cdef int recv_locked(engine_t *e, int kind, uint32_t peer, uint32_t context, int
     e.counters.receives += 1
     op.state = OP_POSTED
     op_own(op, owner)
+    if waits:
+        op.waits = WAITS_HERE
     if e.unexpected.entries:
         m = unexpected_find(e, context, peer, tag)
     if m != NULL:
@@ -128,14 +134,14 @@ cdef int recv_locked(engine_t *e, int kind, uint32_t peer, uint32_t context, int
 
 
 cdef int recv_call(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
-                   void *room, uint64_t length, owner_t *owner, bint offer,
+                   void *room, uint64_t length, bint waits, owner_t *owner, bint offer,
                    op_t **out) noexcept nogil:
     cdef int result
     cdef uint32_t epoch
     engine_lock(&e.lock)
     epoch = e.epoch
     e.in_call = 1
-    result = recv_locked(e, kind, peer, context, tag, room, length, owner, out)
+    result = recv_locked(e, kind, peer, context, tag, room, length, waits, owner, out)
     if result == 0 and out[0].state == OP_POSTED and (
             length > LARGE or peer != ANY_PEER and predicted(e, &e.peers[peer], length)):
         # The announcement may be here already: then the data moves from now on.
@@ -153,13 +159,14 @@ cdef int recv_call(engine_t *e, int kind, uint32_t peer, uint32_t context, int32
 
 
 cdef int engine_recv(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
-                     void *room, uint64_t length, owner_t *owner, op_t **out) noexcept nogil:
-    return recv_call(e, kind, peer, context, tag, room, length, owner, True, out)
+                     void *room, uint64_t length, bint waits, owner_t *owner,
+                     op_t **out) noexcept nogil:
+    return recv_call(e, kind, peer, context, tag, room, length, waits, owner, True, out)
 
 
 cdef int engine_recv_late(engine_t *e, uint32_t peer, uint32_t context, int32_t tag,
                           void *room, uint64_t length, owner_t *owner, op_t **out) noexcept nogil:
-    return recv_call(e, OP_RECV, peer, context, tag, room, length, owner, False, out)
+    return recv_call(e, OP_RECV, peer, context, tag, room, length, False, owner, False, out)
 
 
 cdef int engine_recv_matched(engine_t *e, message_t *m, void *room, uint64_t length,
@@ -238,11 +245,14 @@ cdef int engine_turn(engine_t *e) noexcept nogil:
     return happened
 
 
-cdef bint engine_test(engine_t *e, op_t *op, uint32_t generation, uint32_t *epoch) noexcept nogil:
+cdef bint engine_test(engine_t *e, op_t *op, uint32_t generation, bint waits,
+                      uint32_t *epoch) noexcept nogil:
     cdef bint done
     engine_lock(&e.lock)
     done = op.generation != generation or op.state == OP_COMPLETE
     if not done:
+        if waits:
+            op.waits |= WAITS_HERE
         epoch[0] = e.epoch
         turn(e)
         wake_sleepers(e, epoch[0])

@@ -26,6 +26,7 @@ class Engine:
         windows: tuple[int, int, int] = (8, 16, 2),
         initial_turn: bool = True,
         registrations: Registrations | None = None,
+        figures: Sequence[Mapping[str, Any] | None] = (),
         **pipeline: str | int,
     ) -> Engine: ...
     @property

@@ -9,6 +9,7 @@ from posix.unistd cimport close, getpid
 from pyrdv.engine.calls cimport (
     engine_cancel, engine_lock, engine_probe, engine_release, engine_sleep_finish,
     engine_sleep_prepare, engine_turn, engine_unlock, envelope_t, wake_sleepers)
+from pyrdv.engine.figures cimport figures_configure
 from pyrdv.engine.lanes cimport lanes_configure
 from pyrdv.engine.matching cimport index_free, index_init
 from pyrdv.engine.op cimport cache_open, pools_free, pools_reserve
@@ -135,6 +136,8 @@ cdef class Engine:
         Whether large sends and receives first look whether their peer's packet has come.
     registrations : Registrations, optional
         What may stay registered between messages; used by no other engine.
+    figures : sequence of dict or None
+        What is known of the costs of each fabric, as ``pyrdv tune`` measures them.
     **pipeline
         Those of `pyrdv.engine.lanes.DEFAULTS`.
 
@@ -149,7 +152,7 @@ cdef class Engine:
                   uint64_t unexpected_max=64 << 20, uint64_t spin_ns=20000,
                   uint64_t yield_ns=50000, routes=None, speculation="indexed", uint32_t adapt=80,
                   windows=(8, 16, 2), bint initial_turn=True, Registrations registrations=None,
-                  **pipeline):
+                  figures=(), **pipeline):
         cdef engine_t *e
         if not 0 <= rank < size:
             raise ValueError(f"rank {rank} is not in 0..{size - 1}")
@@ -176,6 +179,7 @@ cdef class Engine:
                 or pools_reserve(e):
             raise MemoryError
         add_fabrics(e, self.fabrics, routes or {})
+        figures_configure(e, figures)
         set_allowance(e, unexpected_max)
         self.registrations = Registrations() if registrations is None else registrations
         cache_open(e, self.registrations.c, self.registrations.everywhere)

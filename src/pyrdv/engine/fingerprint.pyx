@@ -31,6 +31,7 @@ cdef void mix_op(uint64_t *h, const op_t *op) noexcept nogil:
     mix(h, op.length)
     mix(h, op.total)
     mix(h, op.moved)
+    mix(h, op.waits)
     mix(h, op.halts if op.state == OP_POSTED else 0)
     if op.pairing & PAIR_UNANSWERED and op.node.prev != NULL:
         mix(h, (<op_t *> op.node.prev.entry).index)
@@ -93,6 +94,7 @@ cdef void mix_peer(uint64_t *h, peer_t *p) noexcept nogil:
     mix(h, <uint64_t> p.eager_sent << 32 | p.eager_returned)
     mix(h, <uint64_t> p.eager_taken << 32 | p.returned)
     mix(h, <uint64_t> p.returned_told << 32 | p.unacked)
+    mix(h, p.patience)
     if p.classes != NULL:
         for i in range(CLASSES):
             mix(h, <uint64_t> p.classes[i].halts << 32 | <uint64_t> p.classes[i].stopped << 16

@@ -22,17 +22,18 @@ B5  Chunks of a receiving lane are numbered on from message to message, so that 
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 
+from pyrdv.engine.figures cimport fabric_index
 from pyrdv.engine.op cimport memory_new, region_register
 from pyrdv.engine.state cimport (
     ARRIVAL_AUTO, ARRIVAL_FLAGS, ARRIVAL_NOTICE, CHOICE_AUTO, CHOICE_GET, CHOICE_PIPELINE,
-    FABRICS_MAX, LANE_BUFFERS, OP_LANELESS, OP_WAITING, engine_t, lane_t, op_t, peer_t, pool_t)
+    FABRICS_MAX, LANE_BUFFERS, OP_LANELESS, OP_WAITING, engine_t, figures_t, lane_t, op_t, peer_t,
+    pool_t)
 from pyrdv.fabrics.contract cimport (
     ACCESS_LOCAL, ACCESS_REMOTE_WRITE, CAP_LOCAL, FABRIC_AGAIN, FABRIC_FAILED, FABRIC_OK)
 
 
 cdef enum:
     PAGE = 4096
-    CHUNK_GROWTH = 150          # per cent; the paper's constant where nothing was measured
     NUMBERS_END = 1 << 30       # from here on the buffers are wiped and counted from 1 again (B5)
 
 
@@ -51,7 +52,7 @@ DEFAULTS = {
     "lane_bytes": 128 << 10,    # of one bounce buffer
     "lanes": 4,                 # triples of them per fabric and direction (B3)
     "lane_block": 4096,         # of a block and its flag; a multiple of 8
-    "chunk_first": 0,           # of the first chunk of a message; 0: by the fabric (`chunks`)
+    "chunk_first": 0,           # of the first chunk of a message; 0: by the figures
 }
 
 
@@ -75,7 +76,6 @@ cdef int lanes_configure(engine_t *e, given) except -1:
     e.lanes_most = lanes
     e.lane_block = lane_block
     e.chunk_first = chunk_first
-    e.chunk_growth = CHUNK_GROWTH
     return 0
 
 
@@ -119,6 +119,7 @@ cdef bint lane_register(engine_t *e, lane_t *lane, peer_t *p) noexcept nogil:
 cdef lane_t *lane_new(engine_t *e, peer_t *p, pool_t *pool, bint receiving) noexcept nogil:
     """call.  A further lane, or NULL: no memory, or it could not be registered."""
     cdef uint64_t size = <uint64_t> LANE_BUFFERS * e.lane_bytes
+    cdef const figures_t *figures
     cdef lane_t *lane
     cdef char *memory
     if e.lanes == NULL:
@@ -134,6 +135,9 @@ cdef lane_t *lane_new(engine_t *e, peer_t *p, pool_t *pool, bint receiving) noex
     lane.memory = memory + (PAGE - <uint64_t> memory % PAGE) % PAGE
     lane.fabric = p.fabric
     lane.receiving = receiving
+    figures = &e.figures[fabric_index(e, p)]
+    lane.chunk_first = e.chunk_first if e.chunk_first else figures.chunk_first
+    lane.chunk_growth = figures.chunk_growth
     lane.base = 1
     lane.index = e.lane_count
     e.lanes[e.lane_count] = lane
@@ -274,6 +278,14 @@ cdef bint lane_reserve(engine_t *e, peer_t *p, bint receiving) noexcept nogil:
             return True
         lane = lane.next
     return pool.used or lane_register(e, pool.free, p)
+
+
+cdef bint lane_idle(engine_t *e, peer_t *p, bint receiving) noexcept nogil:
+    cdef pool_t *pool = pool_of(e, p, receiving)
+    cdef const lane_t *lane = pool.free
+    while lane != NULL and not fits(lane, p):
+        lane = lane.next
+    return lane != NULL or pool.count < e.lanes_most
 
 
 cdef bint lane_through(const op_t *op) noexcept nogil:

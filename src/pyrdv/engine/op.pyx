@@ -80,6 +80,7 @@ cdef op_t *op_new(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_
     op.source_tag = tag
     op.total = 0
     op.moved = 0
+    op.waits = 0
     op.message = NULL
     op.lane = NULL
     op.owner = NULL

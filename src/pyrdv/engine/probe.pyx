@@ -8,12 +8,13 @@ from cpython.buffer cimport PyBUF_WRITABLE, PyBUF_SIMPLE, PyBuffer_Release, PyOb
 from libc.stdint cimport int32_t, uint64_t
 
 from pyrdv.engine.calls cimport (
-    engine_cancel, engine_probe, engine_recv, engine_recv_matched, engine_release, engine_send,
-    engine_turn, envelope_t)
+    SEND_WAITS, engine_cancel, engine_probe, engine_recv, engine_recv_matched, engine_release,
+    engine_send, engine_turn, envelope_t)
 from pyrdv.engine.engine cimport Engine
 from pyrdv.engine.fingerprint cimport engine_fingerprint
 from pyrdv.engine.state cimport (
     ANY_PEER, ANY_TAG_, OP_CANCELLED, OP_COMPLETE, OP_RECV, OP_TRUNCATED, message_t, op_t)
+from pyrdv.memory.mappings cimport owner_t
 
 ANY = -1
 CANCELLED = OP_CANCELLED
@@ -87,13 +88,23 @@ cdef class Probe:
     def __cinit__(self, Engine engine not None):
         self.engine = engine
 
-    def send(self, peer, tag, buffer, bint sync=False):
-        """Start a send; an `Operation`."""
+    cdef owner_t *owner_of(self, Operation one, object buffer, bint owned) except? NULL:
+        if not owned:
+            return NULL
+        return self.engine.registrations.owner(buffer, one.view.buf, <uint64_t> one.view.len)
+
+    def send(self, peer, tag, buffer, bint sync=False, bint waits=False, bint owned=False):
+        """Start a send; an `Operation`.
+
+        `waits`: as if by a call that returns only when it is complete; `owned`: `buffer` owns its
+        memory, which may stay registered.
+        """
         cdef Operation one = Operation()
         cdef int status
         one.hold(self.engine, buffer, False)
         status = engine_send(self.engine.c, peer, CONTEXT, tag, one.view.buf,
-                             <uint64_t> one.view.len, sync, NULL, &one.op)
+                             <uint64_t> one.view.len, sync | SEND_WAITS * waits,
+                             self.owner_of(one, buffer, owned), &one.op)
         if status == 0:
             one.op = NULL
             one.result = (0, self.engine.rank, tag, one.view.len)
@@ -101,14 +112,15 @@ cdef class Probe:
             raise ValueError(f"a send to {peer} was refused with operation error {-status}")
         return one
 
-    def receive(self, peer, tag, buffer):
+    def receive(self, peer, tag, buffer, bint waits=False, bint owned=False):
         """Post a receive; `peer` and `tag` may be `ANY`.  An `Operation`."""
         cdef Operation one = Operation()
         cdef int status
         one.hold(self.engine, buffer, True)
         status = engine_recv(self.engine.c, OP_RECV, ANY_PEER if peer == ANY else peer, CONTEXT,
                              ANY_TAG_ if tag == ANY else tag, one.view.buf,
-                             <uint64_t> one.view.len, NULL, &one.op)
+                             <uint64_t> one.view.len, waits, self.owner_of(one, buffer, owned),
+                             &one.op)
         if status < 0:
             raise ValueError(f"a receive was refused with operation error {-status}")
         return one

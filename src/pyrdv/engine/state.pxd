@@ -33,6 +33,8 @@ cdef enum:
     SENT_LOG = 64               # announcements to one peer whose envelopes are remembered
     HABITS = 256                # envelopes whose use of RTRs is remembered
     LANE_BUFFERS = 3            # bounce buffers of one lane
+    PATIENT = 2                 # receives in a row that waited: the next one probably will
+    POINTS = 8                  # of a piecewise linear function
     CLASSES = 64                # of envelopes, per peer; docs/wire.md, section 4.3
 
 # Results of operations; errors.from_status turns them into exceptions.
@@ -78,6 +80,10 @@ cdef enum pair_flag:            # op.pairing
     PAIR_STOP = 2               # send: its RTS says STOP-RTR
     PAIR_ACK = 4                # receive: its RTS is to be acknowledged (`unacked` counts it)
 
+cdef enum wait_flag:            # op.waits
+    WAITS_HERE = 1              # its caller waits for it, and for nothing else
+    WAITS_THERE = 2             # receive: so does its sender's, as RTS said
+
 cdef enum message_kind:
     MESSAGE_EAGER = 1
     MESSAGE_RTS = 2
@@ -97,7 +103,7 @@ cdef enum peer_state:
     PEER_SELF = 4
 
 cdef enum protocol_choice:      # of messages that are too long for eager
-    CHOICE_AUTO = 0             # get, unless memory cannot be registered
+    CHOICE_AUTO = 0             # what costs less; pipeline if memory cannot be registered
     CHOICE_GET = 1
     CHOICE_PIPELINE = 2
 
@@ -158,6 +164,7 @@ cdef struct op_t:
     uint32_t grant_room
     uint32_t grant_block
     uint8_t grant_flags
+    uint8_t waits               # wait_flag
 
 cdef struct lane_t:             # three registered bounce buffers
     lane_t *next                # of its pool, or of the lanes in use
@@ -185,6 +192,8 @@ cdef struct lane_t:             # three registered bounce buffers
     uint64_t within             # receiving: bytes of the present chunk copied out
     uint64_t lengths[3]         # bytes of the chunk in each buffer; receiving: 0, no CHUNK yet
     uint64_t chunk              # sending: bytes of the next chunk
+    uint32_t chunk_first        # sending: bytes of the first one
+    uint32_t chunk_growth       # sending: per cent of a chunk that the next one has
 
 cdef struct pool_t:             # lanes of one fabric and direction
     lane_t *free
@@ -283,6 +292,23 @@ cdef struct peer_t:
     op_t *laneless_tail[2]
     peer_t *next_laneless       # engine.laneless
     uint8_t laneless            # it is in that list
+    uint8_t patience            # its last receives of large messages, in a row, that waited
+
+cdef struct line_t:             # a piecewise linear function of bytes, in seconds
+    uint32_t count
+    double bytes[8]
+    double seconds[8]
+
+cdef struct figures_t:          # what messages over one fabric cost
+    uint8_t known               # 0: nothing is, but how chunks grow
+    double latency              # of a small WRITE
+    double gap                  # between two of them
+    line_t net                  # a WRITE, registered
+    line_t copy
+    line_t registration         # and the deregistration
+    double registrable          # most bytes that can be registered
+    uint32_t chunk_first        # of superpipelines, bytes
+    uint32_t chunk_growth       # per cent of a chunk that the next one has
 
 cdef struct engine_t
 
@@ -303,6 +329,10 @@ cdef struct counters_t:
     uint64_t lanes_waited       # operations that had to wait for a lane
     uint64_t lanes_bound        # lanes registered anew for another peer
     uint64_t registrations_refused
+    uint64_t picks_cached       # large messages, at this end: their memory was registered already
+    uint64_t picks_fresh        # registered for it: costs less than copying
+    uint64_t picks_piped        # copied: costs less than registering
+    uint64_t picks_unwaited     # registered, for only copying while both ends wait would cost less
     uint64_t rtrs_sent
     uint64_t rtrs_received
     uint64_t rtrs_used          # received, and answered by START
@@ -385,14 +415,14 @@ cdef struct engine_t:
     uint32_t usage_slots
     uint32_t usage_count
     usage_t *usage              # hash table; NULL: nothing recorded and nothing known
+    figures_t figures[FABRICS_MAX]
     uint8_t protocol            # protocol_choice
     uint8_t arrival             # arrival_choice
     uint8_t lane_work           # a turn ended before all that could be copied was
     uint32_t lane_bytes         # of one bounce buffer
     uint32_t lanes_most         # per fabric and direction, but that each peer may have one
     uint32_t lane_block         # bytes of a block and its flag
-    uint32_t chunk_first        # bytes of the first chunk; 0: by the fabric
-    uint32_t chunk_growth       # per cent of a chunk that the next one has
+    uint32_t chunk_first        # bytes of the first chunk; 0: by the figures
     uint32_t lane_count
     uint32_t lane_limit         # entries of `lanes`
     lane_t **lanes              # all, by index

@@ -42,7 +42,8 @@ from pyrdv.engine.wire cimport (
     PACKET_ADVICE, PACKET_CHECKED, PACKET_CHUNK, PACKET_CREDIT, PACKET_DONE, PACKET_EAGER,
     PACKET_FIN, PACKET_FINISH, PACKET_GRANT, PACKET_PIPED, PACKET_REFUSED, PACKET_REVOKE,
     PACKET_REVOKED, PACKET_RTR, PACKET_RTS, PACKET_RTS_ACK, PACKET_START, PACKET_SYNC,
-    PACKET_TAKEN, WIRE_GRANT, WIRE_HEADER, WIRE_RTR, WIRE_RTS, grant_t, header_t, rtr_t, rts_t)
+    PACKET_TAKEN, PACKET_WAITING, WIRE_GRANT, WIRE_HEADER, WIRE_RTR, WIRE_RTS, grant_t,
+    header_t, rtr_t, rts_t)
 from pyrdv.fabrics.contract cimport (
     EVENT_CLOSED, EVENT_LOST, EVENT_PACKET, EVENT_READ, EVENT_WRITE, FABRIC_AGAIN, FABRIC_LOST,
     FABRIC_OK, completion, fabric_t)
@@ -107,14 +108,17 @@ cdef bint well_formed(const engine_t *e, const header_t *h, uint32_t length) noe
                 and not h.flags & ~(PACKET_SYNC | PACKET_ADVICE))
     if h.kind == PACKET_RTS:
         return length == WIRE_RTS and not h.flags & ~(
-            PACKET_ADVICE | PACKET_PIPED | (e.policy.rts_flags if e.policy != NULL else 0))
+            PACKET_ADVICE | PACKET_PIPED | PACKET_WAITING
+            | (e.policy.rts_flags if e.policy != NULL else 0))
     if h.kind == PACKET_START:
         return length == WIRE_HEADER and not h.flags & ~PACKET_ADVICE
     if h.kind == PACKET_RTR:
         return length == WIRE_RTR and not h.flags
     if h.kind == PACKET_GRANT:
         return length == WIRE_GRANT and not h.flags & ~PACKET_CHECKED
-    if h.kind == PACKET_DONE or h.kind == PACKET_FIN or h.kind == PACKET_CHUNK:
+    if h.kind == PACKET_DONE:
+        return length == WIRE_HEADER and not h.flags & ~(PACKET_REFUSED | PACKET_WAITING)
+    if h.kind == PACKET_FIN or h.kind == PACKET_CHUNK:
         return length == WIRE_HEADER and not h.flags & ~PACKET_REFUSED
     return length == WIRE_HEADER and not h.flags
 

@@ -8,7 +8,7 @@ from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef enum:
-    WIRE_VERSION = 4        # section 1; for readers, it is not sent
+    WIRE_VERSION = 5        # section 1; for readers, it is not sent
     WIRE_HEADER = 40        # sizeof(header_t), asserted in step.pyx
     WIRE_RTS = 56           # sizeof(rts_t), asserted in step.pyx
     WIRE_RTR = 64           # sizeof(rtr_t), asserted in step.pyx
@@ -32,6 +32,7 @@ cdef enum packet_kind:      # section 2; retired numbers are never used again
 
 cdef enum packet_flag:      # section 2.1
     PACKET_SYNC = 1         # EAGER: answer with DONE when matched
+    PACKET_WAITING = 1      # RTS, DONE: whose message it is waits for it in a call
     PACKET_REFUSED = 2      # DONE, FIN: the data could not be read, or written
     PACKET_STOP = 4         # announcements: send no RTRs of this envelope
     PACKET_RESUME = 8       # announcements: send them again

@@ -32,6 +32,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 cdef enum:
     DEVICES_MAX = 4
+    HISTORIES = 48              # classes of owners by the logarithm of their length
 
 cdef enum cache_mode:
     CACHE_OFF = 0
@@ -80,9 +81,14 @@ cdef struct owner_t:
     uint64_t length
     mapping_t *mappings
     uint32_t users              # operations and handles that name it
+    uint32_t uses               # messages from or into it that asked for a registration
     uint32_t pins               # handles by which somebody asked for it: not bounded
     uint8_t range_              # memory kept by somebody else: registered whole, not evicted
     uint8_t gone                # in no table any more; free with its last user
+
+cdef struct history_t:          # of owners of one class; older ones count less
+    double firsts               # owners that were used
+    double uses                 # messages that used them
 
 cdef struct cache_t:
     uint32_t *lock              # the engine's
@@ -107,6 +113,7 @@ cdef struct cache_t:
     uint64_t bytes              # of mappings that may be evicted
     uint32_t entries
     uint64_t range_bytes
+    history_t histories[HISTORIES]
     uint64_t hits
     uint64_t misses
     uint64_t evictions
@@ -117,6 +124,15 @@ cdef struct cache_t:
 # these rights, in use until cache_give; NULL: it is not kept here, register it for this use alone.
 cdef mapping_t *cache_take(cache_t *c, owner_t *owner, int device, void *address, uint64_t length,
                            int access) noexcept nogil
+# step.  Would cache_take find this?  Changes nothing.
+cdef bint cache_holds(const cache_t *c, const owner_t *owner, int device, const void *address,
+                      uint64_t length, int access) noexcept nogil
+# step.  How many messages a registration with these rights, made now, will probably serve, this one
+# included; 1 where it is not kept.
+cdef double cache_uses(const cache_t *c, const owner_t *owner, int device,
+                       int access) noexcept nogil
+# step.  Note a message from or into memory of `owner`, or NULL.
+cdef void cache_used(cache_t *c, owner_t *owner) noexcept nogil
 # step.
 cdef void cache_give(cache_t *c, mapping_t *mapping) noexcept nogil
 # step.  `owner` stays a valid pointer until as many cache_unname.  NULL is allowed.

@@ -21,6 +21,10 @@ from libc.string cimport memset
 cdef enum:
     PAGE = 4096
     PER_SLAB = 64
+    USES_GUESS = 4              # of the first owner of a class
+    RECENT = 64                 # messages that a class remembers well
+    USES_MOST = 1 << 20
+    FOREVER = 1 << 20           # uses that make a registration cost nothing
     SLABS_MAX = 1 << 14         # of both kinds: a million structures
 
 
@@ -339,6 +343,54 @@ cdef mapping_t *cache_take(cache_t *c, owner_t *owner, int device, void *address
         order_remove(c, m)
         order_first(c, m)
     return m
+
+
+cdef bint cache_holds(const cache_t *c, const owner_t *owner, int device, const void *address,
+                      uint64_t length, int access) noexcept nogil:
+    return owner != NULL and not owner.gone and not c.ended and c.devices[device].keeps \
+        and not access & c.devices[device].exposed \
+        and covering(owner, device, <const char *> address, length, access) != NULL
+
+
+# Reuse -------------------------------------------------------------------------
+
+cdef inline int history_of(const owner_t *o) noexcept nogil:
+    cdef uint64_t length = o.length
+    cdef int i = 0
+    while length > 1 and i < HISTORIES - 1:
+        length >>= 1
+        i += 1
+    return i
+
+
+cdef double cache_uses(const cache_t *c, const owner_t *owner, int device,
+                       int access) noexcept nogil:
+    cdef const history_t *h
+    cdef double uses
+    if owner == NULL or owner.gone or c.ended or not c.devices[device].keeps \
+            or access & c.devices[device].exposed:
+        return 1
+    if owner.pins or owner.range_:
+        return FOREVER          # somebody asked for it
+    # As often again as before; of one that is new, as often as others of its class.
+    h = &c.histories[history_of(owner)]
+    uses = (h.uses + USES_GUESS) / (h.firsts + 1)
+    return max(uses, <double> owner.uses + 1)
+
+
+cdef void cache_used(cache_t *c, owner_t *owner) noexcept nogil:
+    cdef history_t *h
+    if owner == NULL:
+        return
+    h = &c.histories[history_of(owner)]
+    if owner.uses == 0:
+        h.firsts += 1
+    h.uses += 1
+    if h.uses > RECENT:
+        h.uses /= 2
+        h.firsts /= 2
+    if owner.uses < USES_MOST:
+        owner.uses += 1
 
 
 cdef void cache_give(cache_t *c, mapping_t *mapping) noexcept nogil:

@@ -93,7 +93,7 @@ cdef bint wait_some(engine_t *e, op_t *op, uint32_t generation, patience_t *p,
                     bint helping) noexcept nogil:
     """Wait until `op` is complete (True), or signals or, `helping`, others deserve a look."""
     cdef uint32_t seen = e.epoch
-    while not engine_test(e, op, generation, &p.epoch):
+    while not engine_test(e, op, generation, True, &p.epoch):
         if helping and e.epoch != seen:
             return False
         if pause(e, p):
@@ -109,7 +109,7 @@ cdef int wait(Engine engine, op_t *op, uint32_t generation) except -1:
     cdef bint done
     cdef bint helping
     for _attempt in range(POLLS_WITH_GIL if e.spin_ns else 1):
-        if engine_test(e, op, generation, &p.epoch):
+        if engine_test(e, op, generation, True, &p.epoch):
             return 0
     patience_reset(&p)
     ticks_learn(&e.ticks)

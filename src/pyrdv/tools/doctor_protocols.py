@@ -1,60 +1,36 @@
 """``pyrdv doctor --protocols PROFILE``: which protocol a message takes, and what each would cost.
 
-The choice is the engine's rule (``engine/protocols/select``) with the present settings. The times
-are those of `cost_model` with what ``pyrdv tune`` measured, so they show whether the rule is a good
-one here, and what a setting would change.
+The choice is the engine's rule (``engine/protocols/select``) with the present settings, and what it
+reckons with, times and choice, comes from the engine's own code (``engine/figures``). Only what it
+does not reckon with, eager and put, comes from `cost_model`.
 """
 
-import json
 import math
 
+from pyrdv.engine import figures
+from pyrdv.engine.profiles import ProfileError, load
 from pyrdv.tools import bench_report as report, cost_model, tune
 
 SIZES = [1024 << k for k in range(0, 15, 2)]
 WAYS = ("eager", "put", "get", "get, fresh", "pipeline")
+__all__ = ["SIZES", "ProfileError", "choice", "load", "page", "predicted"]
+#: Uses of a registration for which the table says what is cheaper.
+USES = (1, 2, 4, 8, 16)
 WAYS_TEXT = """\
 eager: copied into a packet and out of it. put: the receive came first and has offered its buffer.
 get: read by the receiver; registered before, or fresh: both sides register for this message.
 pipeline: copied through registered buffers, while both sides are in the library."""
 
 
-class ProfileError(Exception):
-    """A file is no profile of ``pyrdv tune``; the text says why and what to do."""
-
-
-def load(path):
-    """The profile in a file.
-
-    Raises
-    ------
-    ProfileError
-    """
-    again = "make one with `pyrdv tune --output FILE`"
-    try:
-        with open(path, encoding="utf-8") as file:
-            profile = json.load(file)
-    except OSError as error:
-        raise ProfileError(f"cannot read {path!r}: {error.strerror}; {again}") from None
-    except ValueError:
-        raise ProfileError(f"{path!r} is no profile: it is no JSON; {again}") from None
-    if not isinstance(profile, dict) or profile.get("schema") != tune.SCHEMA:
-        found = profile.get("schema") if isinstance(profile, dict) else None
-        raise ProfileError(f"{path!r} is no profile of this version: its schema is {found!r}, not "
-                           f"{tune.SCHEMA!r}; {again}")
-    return profile
-
-
 def predicted(profile, size):
     """Seconds that a message takes by each of `WAYS`, from call to data."""
-    ask = profile["latency"]
+    fresh = figures.predict(profile, size)[1]
     return {
         "eager": cost_model.naive_copy(profile, size),
         "put": cost_model.net(profile, size),
-        # RTS, then the READ, which asks before it brings.
-        "get": 2 * ask + cost_model.net(profile, size),
-        "get, fresh": 2 * ask + cost_model.naive_registration(profile, size),
-        # RTS and GRANT, behind which the first chunk is copied.
-        "pipeline": 2 * ask + cost_model.superpipeline(profile, size),
+        "get": figures.predict(profile, size, 0, 0)[1]["get"],
+        "get, fresh": fresh["get"],
+        "pipeline": fresh["pipeline"],
     }
 
 
@@ -68,9 +44,21 @@ def choice(profile, settings, size):
     if settings.protocol == "pipeline":
         return "pipeline", "PYRDV_PROTOCOL=pipeline"
     spare = "" if settings.protocol == "get" else "; pipeline if the memory cannot be registered"
+    if settings.protocol == "auto" and profile["ends"][0].startswith("verbs"):
+        spare += copied(profile, size)
     if settings.speculation == "off":
         return "get", f"PYRDV_SPECULATION=off{spare}"
     return "put or get", f"whoever comes first{spare}"
+
+
+def copied(profile, size):
+    """When the engine would rather copy than register, in words."""
+    most = max((uses for uses in USES
+                if figures.predict(profile, size, uses, uses)[0] == "pipeline"), default=0)
+    if not most:
+        return ""
+    often = "new memory" if most == 1 else f"memory used up to {most} times"
+    return f"; pipeline from {often} while both sides wait"
 
 
 def page(profile, settings):

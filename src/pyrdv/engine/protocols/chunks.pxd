@@ -59,11 +59,9 @@ cdef inline uint32_t layout(engine_t *e, const fabric_t *fabric, uint8_t *checke
     return e.lane_block
 
 
-cdef inline uint64_t first_of(const engine_t *e, const fabric_t *fabric) noexcept nogil:
-    """C0: bytes of a first chunk, about what is copied while RTS and GRANT are under way."""
-    if e.chunk_first:
-        return e.chunk_first
-    return FIRST_SOFT if fabric.capabilities & CAP_SOFT else FIRST
+cdef inline uint32_t first_of(uint32_t capabilities) noexcept nogil:
+    """C0 where nothing was measured: about what is copied while RTS and GRANT are under way."""
+    return FIRST_SOFT if capabilities & CAP_SOFT else FIRST
 
 
 cdef inline uint64_t flag_word(uint32_t number, uint32_t crc) noexcept nogil:

@@ -4,7 +4,7 @@ from pyrdv.engine.state cimport engine_t, op_t, peer_t
 from pyrdv.engine.wire cimport header_t
 
 # Fill the DONE header that answers the announcement matched by receive `op`.
-cdef void done_fill(peer_t *p, op_t *op, header_t *h) noexcept nogil
+cdef void done_fill(engine_t *e, peer_t *p, op_t *op, header_t *h) noexcept nogil
 # Receive `op` has its data (or none is to come): post DONE and complete it, or
 # leave it in the peer's ready queue.
 cdef void done_start(engine_t *e, peer_t *p, op_t *op) noexcept nogil

@@ -7,22 +7,28 @@ synchronous eager message, after the receive was matched and has its data.
 """
 from libc.string cimport memset
 
-from pyrdv.engine.lanes cimport lane_through
+from pyrdv.engine.lanes cimport lane_idle, lane_through
 from pyrdv.engine.op cimport op_complete, op_fit, op_lookup
 from pyrdv.engine.peer cimport credits_told, header_fill, ready_append
 from pyrdv.engine.state cimport (
     OP_DONE_ONLY, OP_INVALID, OP_PEER_LOST, OP_PIPING, OP_REFUSED, OP_SEND, OP_WAITING, PAIR_ACK,
-    PEER_NEW, PEER_UP, engine_t, op_t, peer_t)
-from pyrdv.engine.wire cimport PACKET_DONE, PACKET_REFUSED, WIRE_HEADER, header_t
+    PATIENT, PEER_NEW, PEER_UP, WAITS_HERE, engine_t, op_t, peer_t)
+from pyrdv.engine.wire cimport PACKET_DONE, PACKET_REFUSED, PACKET_WAITING, WIRE_HEADER, header_t
 from pyrdv.fabrics.contract cimport (
-    FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, WR_SEND, work_request)
+    CAP_PINS, FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, WR_SEND, work_request)
 
 
-cdef void done_fill(peer_t *p, op_t *op, header_t *h) noexcept nogil:
+cdef bint pipe_welcome(engine_t *e, peer_t *p) noexcept nogil:
+    return p.fabric.capabilities & CAP_PINS and lane_idle(e, p, True)
+
+
+cdef void done_fill(engine_t *e, peer_t *p, op_t *op, header_t *h) noexcept nogil:
     header_fill(p, h, PACKET_DONE, op.context, op.source_tag,
                 op.total if op.total < op.length else op.length, op.cookie)
+    if op.waits & WAITS_HERE and pipe_welcome(e, p):
+        h.flags = PACKET_WAITING
     if op.flags & OP_REFUSED:
-        h.flags = PACKET_REFUSED
+        h.flags |= PACKET_REFUSED
         h.length = 0
 
 
@@ -37,7 +43,7 @@ cdef int done_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
         # Nobody is left to be told; the data of an eager message is here all the same.
         op_complete(e, op, OP_PEER_LOST if op.flags & OP_REFUSED else op_fit(op))
         return FABRIC_LOST
-    done_fill(p, op, &h)
+    done_fill(e, p, op, &h)
     memset(&wr, 0, sizeof(wr))
     wr.opcode = WR_SEND
     wr.header = &h
@@ -71,6 +77,9 @@ cdef bint done_arrived(engine_t *e, peer_t *p, const header_t *h) noexcept nogil
         return False
     if e.policy != NULL and e.policy.answered != NULL:
         e.policy.answered(e, p, op)
+    if op.total:
+        # What its receives of large messages do; others say nothing of the next one.
+        p.patience = min(p.patience + 1, PATIENT) if h.flags & PACKET_WAITING else 0
     op.moved = h.length
     op_complete(e, op, OP_INVALID if h.flags & PACKET_REFUSED else 0)
     return True

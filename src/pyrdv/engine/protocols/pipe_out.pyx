@@ -12,7 +12,7 @@ from pyrdv.engine.lanes cimport (
 from pyrdv.engine.op cimport op_complete, op_lookup
 from pyrdv.engine.peer cimport credits_told, header_fill, ready_append
 from pyrdv.engine.protocols.chunks cimport (
-    FLAG, first_of, flag_word, layout, least, packet_request, payload_of, space_of, unit_of)
+    FLAG, flag_word, layout, least, packet_request, payload_of, space_of, unit_of)
 from pyrdv.engine.state cimport (
     LANE_BUFFERS, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST, OP_PIPED, OP_PIPING, OP_REFUSED,
     OP_SEND, OP_WAITING, PEER_UP, engine_t, lane_t, op_t, peer_t)
@@ -34,13 +34,13 @@ cdef uint64_t chunk_next(engine_t *e, lane_t *lane, uint64_t left) noexcept nogi
     cdef uint64_t now
     room = least(room, payload_of(lane.fabric.transfer_max, lane.block))
     if lane.chunk == 0:
-        lane.chunk = first_of(e, lane.fabric)
+        lane.chunk = lane.chunk_first
     now = least(lane.chunk, room)
     if now > unit:
         now -= now % unit
     elif room >= unit:
         now = unit
-    lane.chunk = now * e.chunk_growth // 100
+    lane.chunk = now * lane.chunk_growth // 100
     if lane.chunk < now + unit:
         lane.chunk = now + unit
     # A last one that is much smaller than the one before it is not worth its overhead.

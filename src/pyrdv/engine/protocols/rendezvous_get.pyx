@@ -26,13 +26,15 @@ from pyrdv.engine.peer cimport announcement_posted, header_fill, ready_append
 from pyrdv.engine.protocols.done cimport done_fill, done_start
 from pyrdv.engine.protocols.pipe_in cimport pipe_receive
 from pyrdv.engine.protocols.pipe_out cimport pipe_announced
+from pyrdv.engine.protocols.select cimport receive_piped
 from pyrdv.engine.speculation.adaptation cimport advice
 from pyrdv.engine.state cimport (
     CHOICE_GET, CHOICE_PIPELINE, MESSAGE_RTS, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST,
     OP_PIPED, OP_READING, OP_RECV, OP_REFUSED, OP_REGISTERED, OP_SEND, OP_WAITING, PAIR_ACK,
-    PEER_NEW, PEER_UP, engine_t, message_t, op_t, peer_t)
+    PEER_NEW, PEER_UP, WAITS_HERE, WAITS_THERE, engine_t, message_t, op_t, peer_t)
 from pyrdv.engine.wire cimport (
-    PACKET_PIPED, PACKET_RTS, PACKET_RTS_ACK, WIRE_HEADER, WIRE_RTS, header_t, rts_t)
+    PACKET_PIPED, PACKET_RTS, PACKET_RTS_ACK, PACKET_WAITING, WIRE_HEADER, WIRE_RTS,
+    header_t, rts_t)
 from pyrdv.fabrics.contract cimport (
     ACCESS_LOCAL, FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, WR_FENCE, WR_READ, WR_SEND, WR_SIGNALED,
     completion, work_request)
@@ -46,6 +48,8 @@ cdef int rts_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     rts.header.flags = advice(e, p, op.context, op.tag)
     if e.policy != NULL and e.policy.advice != NULL:
         rts.header.flags |= e.policy.advice(e, p, op.context, op.tag)
+    if op.waits & WAITS_HERE:
+        rts.header.flags |= PACKET_WAITING
     rts.address = rts.key = 0
     if op.flags & OP_PIPED:
         rts.header.flags |= PACKET_PIPED
@@ -87,6 +91,13 @@ cdef void get_start(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
         ready_append(e, p, op)
 
 
+cdef inline void heard(op_t *op, uint8_t flags) noexcept nogil:
+    if flags & PACKET_PIPED:
+        op.flags |= OP_PIPED
+    if flags & PACKET_WAITING:
+        op.waits |= WAITS_THERE
+
+
 cdef bint rts_arrived(engine_t *e, peer_t *p, const rts_t *rts) noexcept nogil:
     cdef const header_t *h = &rts.header
     cdef op_t *op = posted_find(e, h.context, p.rank, h.tag)
@@ -99,8 +110,7 @@ cdef bint rts_arrived(engine_t *e, peer_t *p, const rts_t *rts) noexcept nogil:
         op.cookie = h.cookie
         op.remote = rts.address
         op.remote_key = rts.key
-        if h.flags & PACKET_PIPED:
-            op.flags |= OP_PIPED
+        heard(op, h.flags)
         get_start(e, p, op)
         return True
     m = message_new(e, 0)
@@ -108,7 +118,7 @@ cdef bint rts_arrived(engine_t *e, peer_t *p, const rts_t *rts) noexcept nogil:
         e.counters.packets_refused += 1
         return False
     m.kind = MESSAGE_RTS
-    m.flags = h.flags & PACKET_PIPED
+    m.flags = h.flags & (PACKET_PIPED | PACKET_WAITING)
     m.peer = p.rank
     m.context = h.context
     m.tag = h.tag
@@ -127,8 +137,7 @@ cdef void get_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
     op.cookie = m.cookie
     op.remote = m.remote
     op.remote_key = m.remote_key
-    if m.flags & PACKET_PIPED:
-        op.flags |= OP_PIPED
+    heard(op, m.flags)
     op.pairing |= PAIR_ACK
     message_release(e, m)
     get_start(e, &e.peers[op.source], op)
@@ -171,6 +180,9 @@ cdef int get_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
             e.call_needed = 1
             return FABRIC_AGAIN
         lanes_keep(e, p)
+        if receive_piped(e, p, op, wanted(op)):
+            pipe_receive(e, p, op)
+            return FABRIC_LOST
         if op_register(e, op, p.rank, ACCESS_LOCAL) != 0:
             if e.protocol != CHOICE_GET:
                 pipe_receive(e, p, op)
@@ -195,7 +207,7 @@ cdef int get_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     read.id = op_cookie(op)
     read.length = piece if piece < p.fabric.transfer_max else p.fabric.transfer_max
     if read.length == piece:
-        done_fill(p, op, &h)
+        done_fill(e, p, op, &h)
         packet_request(read + 1, &h, WR_FENCE)
     piece = read.length
     status = p.fabric.ops.post(p.fabric, p.rank, wr,

@@ -15,3 +15,5 @@ cdef int choose(engine_t *e, peer_t *p, uint64_t length) noexcept nogil
 # fabric_status; AGAIN: only a call can do it; FAILED: its memory can neither be registered nor
 # copied.
 cdef int prepare(engine_t *e, peer_t *p, op_t *op) noexcept nogil
+# call.  Should receive `op`, whose data could be read, rather be granted a lane?
+cdef bint receive_piped(engine_t *e, peer_t *p, op_t *op, uint64_t length) noexcept nogil

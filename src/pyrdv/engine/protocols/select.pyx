@@ -3,18 +3,28 @@
 
 Eager up to the smaller of the knob (or the fabric's own figure) and what one
 packet holds, while the receiver's unexpected memory is sure to have room (P1);
-rendezvous otherwise.  A rendezvous reads or writes the user's memory where it can be
-registered, unless it was told otherwise; the superpipeline moves the rest.
+rendezvous otherwise.  A rendezvous reads or writes the user's memory, unless it cannot be
+registered or copying it costs less (`figures`): then the superpipeline moves it.
+
+A READ goes on by itself, a superpipeline only in calls of both sides.  So it is chosen for its
+speed only where both ends wait for just this message (W1): the receiver knows of its own and is
+told of the sender's by RTS; the sender guesses by what DONE told of the receives before.  The
+choice is made once, in constant time, by the call that registers; what was registered costs
+nothing.
 """
 from libc.stdint cimport uint64_t
 
-from pyrdv.engine.lanes cimport lane_reserve, lanes_keep
+from pyrdv.engine.figures cimport PICK_PIPELINE, fabric_index, figures_pick
+from pyrdv.engine.lanes cimport lane_idle, lane_reserve, lanes_keep
 from pyrdv.engine.op cimport op_register
 from pyrdv.engine.peer cimport eager_allowed
 from pyrdv.engine.state cimport (
-    CHOICE_GET, CHOICE_PIPELINE, OP_PIPED, OP_REGISTERED, engine_t, op_t, peer_t)
+    CHOICE_AUTO, CHOICE_GET, CHOICE_PIPELINE, OP_PIPED, OP_REGISTERED, PATIENT, WAITS_HERE,
+    WAITS_THERE, engine_t, op_t, peer_t)
 from pyrdv.engine.wire cimport WIRE_HEADER
-from pyrdv.fabrics.contract cimport ACCESS_REMOTE_READ, FABRIC_AGAIN, FABRIC_FAILED, FABRIC_OK
+from pyrdv.fabrics.contract cimport (
+    ACCESS_LOCAL, ACCESS_REMOTE_READ, CAP_PINS, FABRIC_AGAIN, FABRIC_FAILED, FABRIC_OK)
+from pyrdv.memory.mappings cimport cache_holds, cache_used, cache_uses
 
 
 cdef uint64_t eager_limit(engine_t *e, peer_t *p) noexcept nogil:
@@ -29,6 +39,47 @@ cdef int choose(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:
     return PROTOCOL_RENDEZVOUS
 
 
+cdef bint copying_pays(engine_t *e, peer_t *p, op_t *op, uint64_t length, int access,
+                       bint sending, bint waited) noexcept nogil:
+    """Whether to copy is cheaper for this side than to register; counts why."""
+    cdef int i
+    cdef double near, far
+    cdef bint copying
+    if e.protocol != CHOICE_AUTO or not p.fabric.capabilities & CAP_PINS:
+        return False
+    i = fabric_index(e, p)
+    if not e.figures[i].known or op.flags & OP_REGISTERED:
+        return False
+    if cache_holds(e.cache, op.owner, i, op.buffer, length, access):
+        e.counters.picks_cached += 1
+        cache_used(e.cache, op.owner)
+        return False
+    near = cache_uses(e.cache, op.owner, i, access)
+    # The other side is probably as new to its memory; what it offers to writes is not kept.
+    far = near if e.cache.devices[i].exposed & ACCESS_LOCAL == 0 else 1
+    copying = figures_pick(&e.figures[i], length, near, far if sending else 0) == PICK_PIPELINE
+    cache_used(e.cache, op.owner)
+    if not copying:
+        e.counters.picks_fresh += 1
+    elif not waited or not lane_idle(e, p, not sending):
+        e.counters.picks_unwaited += 1
+        copying = False
+    else:
+        e.counters.picks_piped += 1
+    return copying
+
+
+cdef bint receive_piped(engine_t *e, peer_t *p, op_t *op, uint64_t length) noexcept nogil:
+    return copying_pays(e, p, op, length, ACCESS_LOCAL, False,
+                        op.waits == WAITS_HERE | WAITS_THERE)
+
+
+cdef bint send_piped(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+    # Where its peer has offered buffers the next message may be written into one.
+    return copying_pays(e, p, op, op.length, ACCESS_REMOTE_READ, True,
+                        op.waits and p.patience >= PATIENT and p.offer_count == 0)
+
+
 cdef int prepare(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     if op.length == 0 or op.flags & (OP_REGISTERED | OP_PIPED):
         return FABRIC_OK
@@ -37,7 +88,8 @@ cdef int prepare(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
         return FABRIC_AGAIN
     # While there is memory that can be registered (R1).
     lanes_keep(e, p)
-    if e.protocol != CHOICE_PIPELINE and op_register(e, op, p.rank, ACCESS_REMOTE_READ) == 0:
+    if e.protocol != CHOICE_PIPELINE and not send_piped(e, p, op) \
+            and op_register(e, op, p.rank, ACCESS_REMOTE_READ) == 0:
         return FABRIC_OK
     if e.protocol == CHOICE_GET or not lane_reserve(e, p, False):
         return FABRIC_FAILED

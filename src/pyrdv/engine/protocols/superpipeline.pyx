@@ -12,7 +12,7 @@ sender                                      receiver
                                     ◀─────   DONE(cookie, bytes)
 
 After A. Denis, "A High-Performance Superpipeline Protocol for InfiniBand", Euro-Par 2011.  Chunks
-grow by `chunk_growth` from `first_of`, for a copy is faster than the network; so there are
+grow by `chunk_growth` from `chunk_first`, for a copy is faster than the network; so there are
 few of them, and little is copied before the first one leaves.  The user's memory need not be
 registered on either side.  A receiver grants what cannot be read (RTS says PIPED, or its own
 buffer cannot be registered) or what it was told to.

@@ -267,6 +267,15 @@ cdef class VerbsFabric(Fabric):
         return f"{self.choice.device}:{self.choice.port}"
 
     @property
+    def kind(self):
+        """``rxe`` or ``siw`` for soft devices, else ``iwarp`` or ``verbs``."""
+        if self.state.soft_fence:
+            return "siw"
+        if self.state.frail_fence:
+            return "rxe"
+        return "iwarp" if self.state.iwarp else "verbs"
+
+    @property
     def explanation(self):
         """Lines that say what was chosen and why."""
         return list(self.choice.explanation)

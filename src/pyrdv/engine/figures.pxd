@@ -1,0 +1,19 @@
+# cython: language_level=3
+"""What a message costs over one fabric, and which way is the cheapest.  Step-safe unless said."""
+from libc.stdint cimport uint64_t
+
+from pyrdv.engine.state cimport engine_t, figures_t, peer_t
+
+cdef enum pick:
+    PICK_GET = 1                # register what is not yet, then READ
+    PICK_PIPELINE = 2           # copy
+
+# Which way costs less for `length` bytes.  `near` and `far`: how many messages a registration on
+# this side and on the other would serve; 0: that side is registered.
+cdef int figures_pick(const figures_t *f, uint64_t length, double near,
+                      double far) noexcept nogil
+# The index of a peer's fabric in the engine.
+cdef int fabric_index(const engine_t *e, const peer_t *p) noexcept nogil
+# Needs the GIL.  Take over the profiles of the engine's fabrics, a sequence of dicts or None;
+# ValueError.
+cdef int figures_configure(engine_t *e, object profiles) except -1

@@ -1,0 +1,10 @@
+"""What a message costs over one fabric, and which way is the cheapest."""
+
+from collections.abc import Mapping
+from typing import Any
+
+def check(profile: Mapping[str, Any]) -> None: ...
+def predict(
+    profile: Mapping[str, Any], size: int, near: float = 1.0, far: float = 1.0
+) -> tuple[str, dict[str, float]]: ...
+def chunks(profile: Mapping[str, Any]) -> tuple[int, int]: ...

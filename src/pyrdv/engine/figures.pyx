@@ -1,0 +1,187 @@
+# cython: language_level=3
+"""What a message costs over one fabric, and which way is the cheapest.
+
+After A. Denis, "A High-Performance Superpipeline Protocol for InfiniBand", Euro-Par 2011.  Times
+are piecewise linear functions of the size.  Against his equation 9 two things are as they are here:
+chunks are counted as the sender makes them, for buffers bound their growth; and what the receiver
+copies out behind the last WRITE is a whole chunk, for flags are not polled by default.
+
+One rule (`figures_pick`) serves the engine and `predict`, which ``pyrdv doctor`` prints.
+"""
+from libc.math cimport INFINITY
+from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memset
+
+from pyrdv.engine.protocols.chunks cimport first_of
+from pyrdv.engine.state cimport POINTS, engine_t, figures_t, line_t, peer_t
+from pyrdv.fabrics.contract cimport CAP_SOFT
+
+
+cdef enum:
+    CHUNK_GROWTH = 150          # per cent, the paper's, where nothing was measured
+    FIRST_LEAST = 4 << 10       # bounds of what is derived from figures
+    FIRST_MOST = 128 << 10
+    GROWTH_LEAST = 110
+    GROWTH_MOST = 400
+    BUFFER = 128 << 10          # bound of a chunk, PYRDV_PIPELINE_BUFFER
+
+
+cdef double at(const line_t *line, double size) noexcept nogil:
+    """Seconds for `size` bytes; beyond the points it goes on as between the two nearest."""
+    cdef uint32_t i = 1
+    cdef double value, span
+    if line.count == 1:
+        return line.seconds[0] * size / line.bytes[0]
+    while i < line.count - 1 and line.bytes[i] < size:
+        i += 1
+    span = (line.seconds[i] - line.seconds[i - 1]) / (line.bytes[i] - line.bytes[i - 1])
+    value = line.seconds[i - 1] + span * (size - line.bytes[i - 1])
+    return value if value > 0 else 0
+
+
+cdef double registration(const figures_t *f, double size, double uses) noexcept nogil:
+    if uses == 0:
+        return 0
+    if f.registration.count == 0 or size > f.registrable:
+        return INFINITY
+    return at(&f.registration, size) / uses
+
+
+cdef double get_time(const figures_t *f, double size, double near, double far) noexcept nogil:
+    """RTS, then the READ, which asks before it brings."""
+    return 2 * f.latency + at(&f.net, size) + registration(f, size, near) \
+        + registration(f, size, far)
+
+
+cdef double pipeline_time(const figures_t *f, double size) noexcept nogil:
+    """RTS and GRANT, behind which the first chunk is copied; then what is slower, net or copies."""
+    cdef double net = at(&f.net, size)
+    cdef double copies = f.latency + at(&f.copy, size)
+    cdef double chunk = f.chunk_first
+    cdef double left = size
+    cdef double count = 0
+    while left > chunk and chunk < BUFFER:
+        left -= chunk
+        count += 1
+        chunk = chunk * f.chunk_growth / 100
+    if chunk > BUFFER:
+        chunk = BUFFER
+    if left > chunk:
+        count += <double> <uint64_t> (left / chunk)
+    else:
+        chunk = left
+    return 2 * f.latency + max(net, copies) + (count + 1) * f.gap + at(&f.copy, chunk)
+
+
+cdef int figures_pick(const figures_t *f, uint64_t length, double near,
+                      double far) noexcept nogil:
+    if not f.known or get_time(f, length, near, far) <= pipeline_time(f, length):
+        return PICK_GET
+    return PICK_PIPELINE
+
+
+cdef int fabric_index(const engine_t *e, const peer_t *p) noexcept nogil:
+    cdef int i = 0
+    while e.fabrics[i] != p.fabric:
+        i += 1
+    return i
+
+
+# Profiles ----------------------------------------------------------------------
+
+cdef int fill_line(line_t *line, name, points) except -1:
+    cdef uint32_t i
+    if len(points) > POINTS:
+        raise ValueError(f"{name!r} has {len(points)} points; {POINTS} at most are kept")
+    line.count = len(points)
+    for i, (size, *times) in enumerate(points):
+        line.bytes[i] = size
+        line.seconds[i] = sum(times)
+        if not size > 0 or not 0 <= line.seconds[i] < INFINITY \
+                or i and not size > line.bytes[i - 1]:
+            raise ValueError(f"the points of {name!r} are not times of growing sizes")
+    return 0
+
+
+cdef double slope(const line_t *line) noexcept nogil:
+    """Seconds per byte between the two largest sizes."""
+    cdef uint32_t last = line.count - 1
+    return (line.seconds[last] - line.seconds[last - 1]) \
+        / (line.bytes[last] - line.bytes[last - 1])
+
+
+cdef int fill(figures_t *f, profile) except -1:
+    cdef double copy, net
+    memset(f, 0, sizeof(figures_t))
+    fill_line(&f.net, "net", profile["net"])
+    fill_line(&f.copy, "copy", profile["copy"])
+    fill_line(&f.registration, "registration", profile["registration"])
+    f.latency = profile["latency"]
+    f.gap = profile["gap"]
+    if f.net.count < 2 or f.copy.count < 2:
+        raise ValueError("'net' and 'copy' need two points at least")
+    if not 0 <= f.latency < INFINITY or not 0 <= f.gap < INFINITY:
+        raise ValueError("'latency' and 'gap' must be times")
+    f.registrable = INFINITY
+    if profile.get("registration_refused"):
+        f.registrable = f.registration.bytes[max(1, f.registration.count) - 1]
+    f.chunk_first = first_of(CAP_SOFT)      # all that is built in is of soft devices
+    f.chunk_growth = CHUNK_GROWTH
+    copy, net = slope(&f.copy), slope(&f.net)
+    if copy > 0 and net > 0 and not profile.get("built_in"):
+        # C0 = B_copy 2 lambda, q = B_copy / B_net.
+        f.chunk_first = <uint32_t> min(max(2 * f.latency / copy + 0.5, <double> FIRST_LEAST),
+                                       <double> FIRST_MOST)
+        f.chunk_growth = <uint32_t> min(max(100 * net / copy + 0.5, <double> GROWTH_LEAST),
+                                        <double> GROWTH_MOST)
+    f.known = 1
+    return 0
+
+
+cdef int figures_configure(engine_t *e, object profiles) except -1:
+    cdef int i
+    for i in range(e.fabric_count):
+        e.figures[i].chunk_first = first_of(e.fabrics[i].capabilities)
+        e.figures[i].chunk_growth = CHUNK_GROWTH
+    for i, profile in enumerate(profiles):
+        if i < e.fabric_count and profile is not None:
+            fill(&e.figures[i], profile)
+    return 0
+
+
+def check(profile):
+    """Raise ValueError, KeyError or TypeError if the engine cannot read `profile`."""
+    cdef figures_t f
+    fill(&f, profile)
+
+
+def predict(profile, size, near=1.0, far=1.0):
+    """Which way the engine would take, and what each way would cost.
+
+    Parameters
+    ----------
+    profile : dict
+        Of ``pyrdv tune``, or of `pyrdv.engine.profiles.BUILT_IN`.
+    size : int
+        Bytes of the message.
+    near, far : float
+        How many messages a registration on this side and on the other would serve; 0: it is
+        there already.
+
+    Returns
+    -------
+    choice : {'get', 'pipeline'}
+    seconds : dict of str to float
+        Of each of the two.
+    """
+    cdef figures_t f
+    fill(&f, profile)
+    return ("get" if figures_pick(&f, size, near, far) == PICK_GET else "pipeline",
+            {"get": get_time(&f, size, near, far), "pipeline": pipeline_time(&f, size)})
+
+
+def chunks(profile):
+    """Bytes of a superpipeline's first chunk, and per cent of a chunk that the next one has."""
+    cdef figures_t f
+    fill(&f, profile)
+    return f.chunk_first, f.chunk_growth

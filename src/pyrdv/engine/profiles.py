@@ -1,0 +1,87 @@
+"""Profiles of ``pyrdv tune``: reading them, and what is assumed where there is none."""
+
+import warnings
+
+from pyrdv.engine import figures
+
+SCHEMA = "pyrdv-tune/1"
+AGAIN = "make one with `pyrdv tune --output FILE`"
+
+
+class ProfileError(Exception):
+    """A file is no profile of ``pyrdv tune``; the text says why and what to do."""
+
+
+def _built_in(latency, gap, net, copy, registration):
+    sizes = (4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20)
+    lines = {"net": net, "copy": copy, "registration": registration}
+    return {"built_in": True, "latency": latency * 1e-6, "gap": gap * 1e-6,
+            **{name: [[size, time * 1e-6] for size, time in zip(sizes, times, strict=False)]
+               for name, times in lines.items()}}
+
+
+#: By kind of fabric, in us: measured in the test lab. Of kinds that are not here nothing is
+#: assumed, and messages are read where they are.
+BUILT_IN = {
+    "rxe": _built_in(110, 54, (78, 154, 494, 1894, 7642, 29915), (.5, .7, 1.3, 3, 23, 69),
+                     (26, 29, 42, 96, 312, 1227)),
+    "siw": _built_in(39, 38, (39, 84, 220, 790, 3082, 11916), (.5, .6, 1.2, 3, 20, 69),
+                     (27, 29, 42, 95, 478, 1177)),
+}
+
+
+def load(path):
+    """The profile in a file.
+
+    Raises
+    ------
+    ProfileError
+    """
+    import json  # few programs need it
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            profile = json.load(file)
+    except OSError as error:
+        raise ProfileError(f"cannot read {path!r}: {error.strerror}; {AGAIN}") from None
+    except ValueError:
+        raise ProfileError(f"{path!r} is no profile: it is no JSON; {AGAIN}") from None
+    if not isinstance(profile, dict) or profile.get("schema") != SCHEMA:
+        found = profile.get("schema") if isinstance(profile, dict) else None
+        raise ProfileError(f"{path!r} is no profile of this version: its schema is {found!r}, not "
+                           f"{SCHEMA!r}; {AGAIN}")
+    try:
+        figures.check(profile)
+        " ".join(profile["ends"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ProfileError(f"{path!r} is broken: {error}; {AGAIN}") from None
+    return profile
+
+
+def of_fabrics(path, fabrics):
+    """What is known of each fabric: from the file, or built in; None: nothing.
+
+    A file that cannot be used is a warning: a job must not fail for want of figures.
+
+    Parameters
+    ----------
+    path : str
+        Empty: no file.
+    fabrics : sequence of Fabric
+    """
+    ways = [(fabric.kind, f"verbs {fabric.device}") if hasattr(fabric, "device") else ("shm", "shm")
+            for fabric in fabrics]
+    profile, why = None, ""
+    if path:
+        try:
+            profile = load(path)
+        except ProfileError as error:
+            why = str(error)
+    found = [profile if profile and name in profile["ends"] else BUILT_IN.get(kind)
+             for kind, name in ways]
+    if profile and ways and not any(each is profile for each in found):
+        why = (f"{path!r} was measured between {' and '.join(profile['ends'])}, and this rank uses "
+               f"{' and '.join(name for _, name in ways)}; {AGAIN}")
+    if why:
+        warnings.warn(f"PYRDV_PROFILE is not used: {why}", stacklevel=2)
+    return found

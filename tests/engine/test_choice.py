@@ -1,0 +1,267 @@
+"""Which protocol a large message takes, and by which figures (W1, engine/figures, profiles)."""
+
+import contextlib
+import json
+import warnings
+
+import numpy as np
+import pytest
+
+from pyrdv.engine import figures, profiles
+from pyrdv.engine.engine import Engine
+from pyrdv.engine.probe import Probe
+from pyrdv.fabrics.sim.network import Network
+from pyrdv.memory.registration import Registrations
+from pyrdv.tools import cost_model, doctor_protocols, tune
+
+N = 1 << 18
+
+
+def profile(registration, gap=1e-7, latency=2e-6):
+    """A network of 1 GB/s, copies of 4 GB/s; a registration takes this long, s, at any size."""
+    return {"schema": profiles.SCHEMA, "ends": ["verbs a:1", "verbs b:1"], "latency": latency,
+            "gap": gap, "overhead": 1e-7, "eager_max": 8192, "packet_max": 65536,
+            "net": [[size, 2e-6 + size / 1e9] for size in tune.SIZES],
+            "copy": [[size, size / 4e9] for size in tune.SIZES],
+            "registration": [[size, registration, 0.0] for size in tune.SIZES],
+            "registration_refused": False}
+
+
+#: Worth it after a few messages; never worth it; always.
+DEAR, PROHIBITIVE, CHEAP = profile(100e-6), profile(1.0), profile(1e-9)
+
+
+class Pair:
+    """Two ranks in this process, over a network where registering counts."""
+
+    def __init__(self, known, mode="auto", **options):
+        self.network = Network(2, auto=True, pins=True, open_sinks=options.pop("open_sinks", False))
+        self.engines = [
+            Engine(rank, 2, [self.network.fabric(rank)], eager_max=4096,
+                   **{"speculation": "off", "figures": [known], **options},
+                   registrations=Registrations(mode))
+            for rank in range(2)]
+        self.ends = [Probe(engine) for engine in self.engines]
+
+    def send(self, data, room, waits=(True, True), owned=True, first="send"):
+        """`data` from rank 0 to rank 1; how many of the two ends wait for it."""
+        posts = [lambda: self.ends[0].send(1, 0, data, waits=waits[0], owned=owned),
+                 lambda: self.ends[1].receive(0, 0, room, waits=waits[1], owned=owned)]
+        operations = [post() for post in (posts if first == "send" else posts[::-1])]
+        for _ in range(2000):
+            for end in self.ends:
+                end.turn()
+            if all(operation.ended() for operation in operations):
+                break
+        assert all(operation.ended() and operation.result[0] == 0 for operation in operations)
+        for operation in operations:
+            operation.release()
+        assert np.array_equal(data, room)
+
+    def count(self, name, rank=0):
+        return self.engines[rank].counters()[name]
+
+    def picks(self, rank=0):
+        """How often this rank took memory that was registered, registered it, copied, and did not
+        copy because somebody did not wait."""
+        return tuple(self.count(f"picks_{name}", rank)
+                     for name in ("cached", "fresh", "piped", "unwaited"))
+
+    def close(self):
+        for engine in self.engines:
+            assert engine.counters()["regions_in_use"] == 0
+            engine.close()
+
+
+@pytest.fixture
+def pair():
+    with contextlib.ExitStack() as stack:
+        yield lambda *args, **options: stack.enter_context(
+            contextlib.closing(Pair(*args, **options)))
+
+
+def fresh(seed=0):
+    return np.full(N, seed, np.uint8)
+
+
+def test_without_figures_nothing_changes(pair):
+    one = pair(None)
+    for seed in range(5):
+        one.send(fresh(seed), fresh(99))
+    assert one.picks() == one.picks(1) == (0, 0, 0, 0)
+    assert one.count("reads", 1) == 5 and one.count("sends_piped") == 0
+
+
+@pytest.mark.parametrize("choice, piped", [("get", 0), ("pipeline", 5)])
+def test_the_knob_comes_first(pair, choice, piped):
+    one = pair(DEAR, protocol=choice)
+    for seed in range(5):
+        one.send(fresh(seed), fresh(99))
+    assert one.count("sends_piped") == piped and one.picks() == (0, 0, 0, 0)
+
+
+def test_one_shot_arrays_are_copied(pair):
+    """As in IS: each message from and into new memory; soon none of it is registered."""
+    one = pair(DEAR)
+    for seed in range(20):
+        one.send(fresh(seed), fresh(99))
+    before = one.count("sends_piped"), one.count("registration_misses")
+    assert one.picks()[2] > 10
+    for seed in range(20):
+        one.send(fresh(seed), fresh(99))
+    assert one.count("sends_piped") == before[0] + 20
+    assert one.count("registration_misses") == before[1]
+
+
+def test_arrays_used_again_are_registered(pair):
+    """As in CG: the same memory each time, which is registered once."""
+    one = pair(DEAR)
+    data, room = fresh(1), fresh(99)
+    for seed in range(30):
+        data[:] = seed
+        one.send(data, room)
+    assert one.picks()[0] >= 20 and one.count("registration_misses") == 1
+    piped = one.count("sends_piped")
+    one.send(data, room)
+    assert one.count("sends_piped") == piped
+
+
+def test_an_array_that_is_kept_after_many_that_were_not(pair):
+    """The history of its class says copy; its own soon says register."""
+    one = pair(DEAR)
+    for seed in range(40):
+        one.send(fresh(seed), fresh(99))
+    data, room = fresh(1), fresh(99)
+    cached = one.picks()[0]
+    for _ in range(40):
+        one.send(data, room)
+    assert one.picks()[0] > cached + 20
+
+
+@pytest.mark.parametrize("waits", [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize("first", ["send", "receive"])
+def test_copied_only_while_both_ends_wait(pair, waits, first):
+    """W1: a READ goes on while one of them computes, a superpipeline does not."""
+    one = pair(PROHIBITIVE)
+    for seed in range(8):
+        one.send(fresh(seed), fresh(99), waits, first=first)
+    assert one.count("sends_piped") == 0 and one.count("reads", 1) == 8
+    assert one.picks() == (0, 0, 0, 8)
+
+
+def test_a_sender_learns_that_its_peer_waits(pair):
+    """The first message registers; the receiver, who knows of both, copies at once."""
+    one = pair(PROHIBITIVE)
+    for seed in range(3):
+        one.send(fresh(seed), fresh(99))
+    assert one.count("sends_piped") == 3
+    assert one.picks() == (0, 0, 1, 2) and one.picks(1) == (0, 0, 2, 0)
+    # It forgets with the first receive that does not wait.
+    one.send(fresh(7), fresh(99), (True, False))
+    one.send(fresh(8), fresh(99), (True, False))
+    assert one.picks()[3] == 3 and one.count("reads", 1) == 1
+
+
+def test_cheap_registrations(pair):
+    one = pair(CHEAP)
+    for seed in range(8):
+        one.send(fresh(seed), fresh(99))
+    assert one.count("sends_piped") == 0 and one.picks() == (0, 8, 0, 0)
+
+
+def test_memory_of_nobody_is_never_expected_again(pair):
+    one = pair(profile(300e-6))
+    for seed in range(6):
+        one.send(fresh(seed), fresh(99), owned=False)
+    assert one.count("sends_piped") >= 4
+
+
+def test_a_look_into_the_cache_leaves_it_as_it_is(pair):
+    """What is chosen counts one hit per message, as without figures."""
+    one = pair(CHEAP)
+    data, room = fresh(1), fresh(99)
+    for _ in range(5):
+        one.send(data, room)
+    assert one.count("registration_hits") == 4 and one.count("registration_misses") == 1
+
+
+@pytest.mark.parametrize("size", [16 << 10, 64 << 10, 1 << 20])
+@pytest.mark.parametrize("cost", [1e-9, 1e-6, 3e-6, 30e-6, 1.0])
+def test_the_doctor_says_what_the_engine_does(pair, size, cost):
+    """Both ends new to memory that is not kept, and patient."""
+    known = profile(cost)
+    one = pair(known, mode="off")
+    for seed in range(3):
+        one.send(np.full(size, seed, np.uint8), np.zeros(size, np.uint8))
+    taken = "pipeline" if one.picks()[2] else "get"
+    assert taken == figures.predict(known, size)[0]
+    settings = type("", (), {"eager_max": 0, "protocol": "auto", "speculation": "off"})
+    told = doctor_protocols.choice(known, settings, size)[1]
+    assert ("pipeline from" in told) == (taken == "pipeline")
+    times = doctor_protocols.predicted(known, size)
+    assert (times["pipeline"] < times["get, fresh"]) == (taken == "pipeline")
+
+
+def test_times():
+    """The model of the paper, but for the chunk that is copied out at the end."""
+    size = 1 << 20
+    known = profile(20e-6, gap=0.0)
+    choice, seconds = figures.predict(known, size)
+    raw = cost_model.net(known, size) + 2 * known["latency"]
+    assert seconds["get"] == pytest.approx(raw + 40e-6)
+    assert figures.predict(known, size, 2, 0)[1]["get"] == pytest.approx(raw + 10e-6)
+    assert raw < seconds["pipeline"] <= raw + (128 << 10) / 4e9 * 1.01
+    assert choice == ("get" if seconds["get"] <= seconds["pipeline"] else "pipeline")
+    slow = {**known, "copy": [[size, size / 1e8] for size in tune.SIZES]}
+    assert figures.predict(slow, size)[1]["pipeline"] > size / 1e8
+
+
+def test_chunks_follow_the_figures(pair):
+    assert figures.chunks(profile(1e-6)) == (16000, 400)
+    assert figures.chunks(profile(1e-6, latency=1.0)) == (128 << 10, 400)
+    assert figures.chunks(profiles.BUILT_IN["rxe"]) == (128 << 10, 150)
+    few, many = (pair(known, protocol="pipeline") for known in (profile(1e-6), None))
+    for one in (few, many):
+        one.send(fresh(1), fresh(99))
+    assert few.count("chunks_sent") < many.count("chunks_sent")
+
+
+# Profiles ----------------------------------------------------------------------
+
+class Device:
+    kind, device = "rxe", "a:1"
+
+
+def test_a_profile_of_this_device(tmp_path):
+    (tmp_path / "p").write_text(json.dumps(DEAR))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert profiles.of_fabrics(str(tmp_path / "p"), [object(), Device()]) == [None, DEAR]
+        assert profiles.of_fabrics("", [Device()]) == [profiles.BUILT_IN["rxe"]]
+    assert profiles.SCHEMA == tune.SCHEMA
+
+
+@pytest.mark.parametrize("content, told", [
+    (None, "cannot read"),
+    ("{", "it is no JSON"),
+    (json.dumps({**DEAR, "ends": ["verbs c:1", "shmem"]}), "this rank uses verbs a:1"),
+    (json.dumps({**DEAR, "net": []}), "two points at least"),
+    (json.dumps({**DEAR, "net": [[8, 1], [4, 1]]}), "not times of growing sizes"),
+    (json.dumps({**DEAR, "copy": "x"}), "is broken"),
+    (json.dumps({**DEAR, "latency": "x"}), "is broken"),
+    (json.dumps({**DEAR, "latency": -1}), "must be times"),
+    (json.dumps({key: value for key, value in DEAR.items() if key != "gap"}), "gap"),
+    (json.dumps({**DEAR, "net": [[size, 1] for size in range(1, 12)]}), "11 points"),
+])
+def test_a_profile_that_cannot_be_used_is_a_warning(tmp_path, content, told):
+    if content is not None:
+        (tmp_path / "p").write_text(content)
+    with pytest.warns(UserWarning, match="PYRDV_PROFILE is not used") as caught:
+        found = profiles.of_fabrics(str(tmp_path / "p"), [Device()])
+    assert found == [profiles.BUILT_IN["rxe"]]
+    assert told in str(caught[0].message) and "pyrdv tune --output" in str(caught[0].message)
+
+
+@pytest.mark.parametrize("kind", profiles.BUILT_IN)
+def test_what_is_built_in_can_be_read(kind):
+    figures.check(profiles.BUILT_IN[kind])
