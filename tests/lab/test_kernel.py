@@ -142,21 +142,27 @@ def test_without_a_mirror_the_user_is_asked_for_one(monkeypatch, tmp_path):
         kernel.mirror()
 
 
-def _tree(folder, number="100"):
-    (folder / "arch" / "um").mkdir(parents=True)
-    kconfig = folder / "arch" / "um" / "Kconfig"
-    kconfig.write_text(f"config HZ\n\tint\n\tdefault {number}\n\nconfig OTHER\n")
-    return kconfig
+def _tree(folder):
+    """A source tree with no more than what is edited in a kernel."""
+    texts = {"arch/um/Kconfig": "config HZ\n\tint\n\tdefault 100\n\nconfig OTHER\n",
+             "arch/x86/um/asm/processor.h":
+                 '{\n\t__asm__ __volatile__("pause": : :"memory");\n}\n'}
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).write_text(text)
+    return [folder / name for name in texts]
 
 
-def test_an_unknown_kernel_is_refused_not_built_wrong(monkeypatch, tmp_path):
-    _tree(tmp_path, "250")
-    with pytest.raises(machine.LabUnavailable, match="not as expected"):
+@pytest.mark.parametrize("which", [0, 1])
+def test_an_unknown_kernel_is_refused_not_built_wrong(which, monkeypatch, tmp_path):
+    file = _tree(tmp_path)[which]
+    file.write_text("another kernel's")
+    with pytest.raises(machine.LabUnavailable, match=f"{file.name} of .* not as expected"):
         kernel._configure(tmp_path, None)
 
 
 def test_an_option_that_did_not_take_is_named(monkeypatch, tmp_path):
-    kconfig = _tree(tmp_path)
+    kconfig, processor = _tree(tmp_path)
     monkeypatch.setattr(kernel, "_call", lambda *_, **__: None)
     (tmp_path / "b").mkdir()
     made = kernel.CONFIG.read_text().replace("CONFIG_RDMA_SIW=y\n", "")
@@ -164,6 +170,7 @@ def test_an_option_that_did_not_take_is_named(monkeypatch, tmp_path):
     with pytest.raises(machine.LabUnavailable, match="options: CONFIG_RDMA_SIW=y$"):
         kernel._configure(tmp_path, None)
     assert "\tdefault 1000\n" in kconfig.read_text()
+    assert '"pause; rdtsc"' in processor.read_text()
 
 
 @pytest.mark.parametrize("ci, wanted", [("", "1 skipped"), ("true", "1 failed")])
