@@ -114,15 +114,15 @@ def test_figures_fit_together(tree, tmp_path, ranks):
     rows, share = figures(done.stdout)
     for name in ("non-blocking", "blocking"):
         calls, late_block, late_root, exposed = rows[name]
-        assert min(rows[name]) >= 0 and exposed > 0
+        assert min(rows[name]) >= 0 and calls > 0
         assert abs(calls - late_block - late_root - exposed) < 0.03  # 1/100 ms is printed
     moving, again = rows["bytes alone"]
     assert moving == again > 0
     low, high = rows["non-blocking"][3], rows["blocking"][3]
-    exact = 100 * (1 - low / high)
-    # Both are rounded to 0.005 ms, the share to 0.05 %.
-    assert abs(share - exact) <= 0.06 + 100 * (low + high) * 0.006 / high ** 2
-    assert share < 100
+    # Both are rounded to 0.005 ms, which is much if all is over soon, and the share to 0.05 %.
+    if high > 0.005:
+        assert share >= 100 * (1 - (low + 0.005) / (high - 0.005)) - 0.06
+    assert share <= 100 * (1 - (low - 0.005) / (high + 0.005)) + 0.06
     (whole,) = re.findall(r"^communication of ([\d,]+) bytes", done.stdout, re.M)
     assert f"on all blocks ({whole} bytes)" in done.stdout
     printed = re.findall(r"in message calls ([\d.]+) s", done.stdout)
