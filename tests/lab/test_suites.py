@@ -14,7 +14,9 @@ import pytest
 
 from tests.mpi4py import source
 
-from .machine import DEVICES
+from .machine import DEVICES, ROOT
+
+VERBS = ROOT / "tests" / "verbs"
 
 
 class Suite(NamedTuple):
@@ -36,7 +38,9 @@ SUITES = (
     Suite("device", 1, "tests/lab tests/fabrics tests/tools", 35, 400),
     Suite("conformance", 1, "tests/conformance", 190, 900),
     Suite("jobs", 2, "tests/verbs/test_jobs.py tests/verbs/test_startup.py "
-                     "tests/verbs/test_tune.py tests/verbs/test_bench_large.py", 67, 900),
+                     "tests/verbs/test_tune.py tests/verbs/test_choice.py "
+                     "tests/verbs/test_bench_large.py "
+                     "tests/verbs/test_bench_protocols.py", 72, 900),
     Suite("hostile", 2, "tests/verbs/test_hostile.py", 60, 900),
     Suite("memory", 2, "tests/verbs/test_memory.py", 61, 900),
     Suite("mpi4py", 2, "tests/mpi4py", 12, 400, before=source.ensure),
@@ -66,6 +70,11 @@ def test_suite(suite, lab, tmp_path, say):
         passed, skipped = _count(tmp_path / device / "report.xml")
         assert not skipped, f"on {device}: {skipped}\n{result.report()}"
         assert passed >= suite.least, f"on {device}:\n{result.report()}"
+
+
+def test_each_file_for_devices_is_in_a_suite():
+    here = {f"tests/verbs/{file.name}" for file in VERBS.glob("test_*.py")}
+    assert here and here <= {word for suite in SUITES for word in suite.arguments.split()}
 
 
 def _count(report):
