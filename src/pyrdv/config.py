@@ -164,8 +164,8 @@ KNOBS = (
     Knob("speculation", "choice", "auto",
          "Whether a large receive that comes before its message offers its buffer, so that the "
          "sender writes into it: indexed tells the sender which message it waits for, classic "
-         "leaves that to the order of messages, off never, auto is indexed.  The same on all "
-         "ranks.",
+         "leaves that to the order of messages, off never, auto is indexed in a job that needs no "
+         "RDMA and else off.  The same on all ranks.",
          choices=("auto", "indexed", "classic", "off")),
     Knob("speculation_threshold", "int", 80,
          "Offers of an envelope (source, tag and communicator) are stopped when fewer than this "

@@ -281,8 +281,7 @@ class World:
             self.launch.rank, self.launch.size, ways.fabrics, eager_max=config.eager_max,
             unexpected_max=config.unexpected_max, spin_ns=_spin(ways),
             yield_ns=YIELD_NETWORK_NS if ways.routes else YIELD_NS, routes=ways.routes,
-            speculation="indexed" if config.speculation == "auto" else config.speculation,
-            adapt=config.speculation_threshold,
+            speculation=_speculation(ways), adapt=config.speculation_threshold,
             initial_turn=config.initial_turn, protocol=config.protocol,
             arrival=config.pipeline_arrival,
             lane_bytes=config.pipeline_buffer & ~4095, figures=ways.figures(),
@@ -449,6 +448,14 @@ def _spin(ways):
     if ways.neighbours > len(os.sched_getaffinity(0)):
         return 0
     return SPIN_NETWORK_NS if ways.routes else SPIN_NS
+
+
+def _speculation(ways):
+    """The policy of the whole job: routes are empty on all ranks, or on none (W1)."""
+    if ways.config.speculation != "auto":
+        return ways.config.speculation
+    # An offered buffer is registered, also where it would cost less to copy (docs/tuning.md).
+    return "off" if ways.routes else "indexed"
 
 
 _world = None

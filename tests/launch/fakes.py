@@ -30,6 +30,8 @@ class FakeFabric(ShmFabric):
         made.append(self)
         return self
 
+    kind = "verbs"
+
     @property
     def device(self):
         return "fake0:1"
