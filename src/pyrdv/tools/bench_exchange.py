@@ -85,6 +85,7 @@ def _exchanged(session, options, loops, model, ratio, communication, ticker):
     return [{
         "size": loops[mode].out.nbytes, "model": model, "ratio": ratio, "mode": mode,
         "communication": communication, "computation": computation,
+        "unit": session.work.seconds,
         "iteration": statistics.median(times[mode]), "iterations": iterations,
         "improvement": 0.0 - beyond(times[mode], first), "samples": len(times[mode]),
         "usage": speculation.usage(counted[mode]), "counted": counted[mode],
