@@ -1,4 +1,4 @@
-"""Which protocol a large message takes, and by which figures (W1, engine/figures, profiles)."""
+"""Which protocol a large message takes, and by which figures (engine/figures, profiles)."""
 
 import contextlib
 import json
@@ -141,7 +141,7 @@ def test_an_array_that_is_kept_after_many_that_were_not(pair):
 @pytest.mark.parametrize("waits", [(False, False), (True, False), (False, True)])
 @pytest.mark.parametrize("first", ["send", "receive"])
 def test_copied_only_while_both_ends_wait(pair, waits, first):
-    """W1: a READ goes on while one of them computes, a superpipeline does not."""
+    """A READ goes on while one of them computes, a superpipeline does not."""
     one = pair(PROHIBITIVE)
     for seed in range(8):
         one.send(fresh(seed), fresh(99), waits, first=first)

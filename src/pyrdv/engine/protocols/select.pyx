@@ -7,7 +7,7 @@ rendezvous otherwise.  A rendezvous reads or writes the user's memory, unless it
 registered or copying it costs less (`figures`): then the superpipeline moves it.
 
 A READ goes on by itself, a superpipeline only in calls of both sides.  So it is chosen for its
-speed only where both ends wait for just this message (W1): the receiver knows of its own and is
+speed only where both ends wait for just this message: the receiver knows of its own and is
 told of the sender's by RTS; the sender guesses by what DONE told of the receives before.  The
 choice is made once, in constant time, by the call that registers; what was registered costs
 nothing.
