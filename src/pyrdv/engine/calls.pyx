@@ -10,12 +10,14 @@ from pyrdv.engine.op cimport (
 from pyrdv.engine.peer cimport peer_connect, queue_append, queue_remove
 from pyrdv.engine.protocols.eager cimport eager_deliver, eager_post
 from pyrdv.engine.protocols.loopback cimport loop_deliver, loop_send
+from pyrdv.engine.protocols.placed cimport place_drop, placed_deliver
 from pyrdv.engine.protocols.rendezvous_get cimport get_deliver
 from pyrdv.engine.protocols.rendezvous_put cimport (
     predicted, revoke_needed, revoke_start, rtr_offer)
-from pyrdv.engine.protocols.select cimport PROTOCOL_EAGER, choose, eager_limit, prepare
+from pyrdv.engine.protocols.select cimport (
+    PROTOCOL_EAGER, choose, eager_limit, place_try, prepare)
 from pyrdv.engine.state cimport (
-    ANY_PEER, MESSAGE_EAGER, MESSAGE_RTS, OP_CANCELLED, OP_COMPLETE, OP_MATCH, OP_NO_MEMORY,
+    ANY_PEER, MESSAGE_EAGER, MESSAGE_PLACED, MESSAGE_RTS, OP_CANCELLED, OP_COMPLETE, OP_MATCH, OP_NO_MEMORY,
     OP_NOT_REGISTERED, OP_PEER_LOST, OP_POSTED, OP_QUEUED, OP_READING, OP_RECV, OP_SEND, OP_SYNC,
     OP_WAITING, OP_WRITING, PEER_CLOSED, PEER_LOST, PEER_SELF, PEER_UP, WAITS_HERE,
     engine_t, message_t, op_t, peer_t)
@@ -64,7 +66,8 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
         op.flags |= OP_SYNC
     if how & SEND_WAITS:
         op.waits = WAITS_HERE
-    if length > eager_limit(e, p) and prepare(e, p, op) != FABRIC_OK:
+    if length > eager_limit(e, p) and (p.queue_head != NULL or not place_try(e, p, op)) \
+            and prepare(e, p, op) != FABRIC_OK:
         op_complete(e, op, OP_NOT_REGISTERED)
         op_release(e, op)
         return -OP_NOT_REGISTERED
@@ -97,6 +100,8 @@ cdef void deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
         message_hold(e, op, m)
     elif m.kind == MESSAGE_EAGER:
         eager_deliver(e, op, m)
+    elif m.kind == MESSAGE_PLACED:
+        placed_deliver(e, op, m)
     elif m.kind == MESSAGE_RTS:
         get_deliver(e, op, m)
     else:
@@ -222,6 +227,7 @@ cdef bint engine_cancel(engine_t *e, op_t *op) noexcept nogil:
         done = True
     elif op.state == OP_QUEUED:
         done = queue_remove(&e.peers[op.peer], op)
+        place_drop(&e.peers[op.peer], op)
     elif op.state == OP_WAITING and op.message != NULL and op.message.queued:
         # To this process itself, not received yet.
         unexpected_remove(e, op.message)

@@ -12,6 +12,10 @@ cdef enum pick:
 # this side and on the other would serve; 0: that side is registered.
 cdef int figures_pick(const figures_t *f, uint64_t length, double near,
                       double far) noexcept nogil
+# Whether it costs less to copy `length` bytes into a standing buffer and out of it than to read
+# them.
+cdef bint figures_place(const figures_t *f, uint64_t length, double near,
+                        double far) noexcept nogil
 # The index of a peer's fabric in the engine.
 cdef int fabric_index(const engine_t *e, const peer_t *p) noexcept nogil
 # Needs the GIL.  Take over the profiles of the engine's fabrics, a sequence of dicts or None;

@@ -80,6 +80,12 @@ cdef int figures_pick(const figures_t *f, uint64_t length, double near,
     return PICK_PIPELINE
 
 
+cdef bint figures_place(const figures_t *f, uint64_t length, double near,
+                        double far) noexcept nogil:
+    return f.known and at(&f.net, length) + 2 * at(&f.copy, length) \
+        <= get_time(f, length, near, far)
+
+
 cdef int fabric_index(const engine_t *e, const peer_t *p) noexcept nogil:
     cdef int i = 0
     while e.fabrics[i] != p.fabric:

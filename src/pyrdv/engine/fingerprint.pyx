@@ -8,8 +8,9 @@ an explorer takes different states for one and leaves out what follows from the 
 from libc.stdint cimport uint32_t, uint64_t
 
 from pyrdv.engine.state cimport (
-    ANY_PEER, ANY_TAG_, CLASSES, HABITS, OP_COMPLETE, OP_FREE, OP_POSTED, OPS_PER_SLAB,
-    PAIR_UNANSWERED, SENT_LOG, engine_t, habit_t, lane_t, message_t, node_t, offer_t, op_t, peer_t)
+    ANY_PEER, ANY_TAG_, CLASSES, HABITS, MESSAGE_PLACED, OP_COMPLETE, OP_FREE, OP_POSTED,
+    OPS_PER_SLAB, PAIR_UNANSWERED, SENT_LOG, engine_t, habit_t, lane_t, message_t, node_t, offer_t,
+    op_t, peer_t, standing_t)
 
 
 cdef inline void mix(uint64_t *h, uint64_t value) noexcept nogil:
@@ -79,8 +80,18 @@ cdef void mix_unexpected(uint64_t *h, engine_t *e) noexcept nogil:
                 mix(h, <uint64_t> m.context << 32 | <uint32_t> m.tag)
                 mix(h, m.length)
                 mix(h, m.cookie)
+                mix(h, m.slot if m.kind == MESSAGE_PLACED else 0)
                 at = at.next
             leader = leader.chain
+
+
+cdef void mix_standing(uint64_t *h, const standing_t *s) noexcept nogil:
+    if s.state:
+        mix(h, <uint64_t> s.state << 40 | <uint64_t> s.slot << 24 | <uint64_t> s.slot_freed << 16
+            | <uint64_t> s.early << 8 | (s.lane.busy if s.lane != NULL else 0))
+        mix(h, <uint64_t> s.used << 32 | s.freed)
+        mix(h, <uint64_t> s.told << 32 | (s.op.index if s.op != NULL else 0xFFFFFFFFu))
+    mix(h, s.large)
 
 
 cdef void mix_peer(uint64_t *h, peer_t *p) noexcept nogil:
@@ -95,6 +106,8 @@ cdef void mix_peer(uint64_t *h, peer_t *p) noexcept nogil:
     mix(h, <uint64_t> p.eager_taken << 32 | p.returned)
     mix(h, <uint64_t> p.returned_told << 32 | p.unacked)
     mix(h, p.patience)
+    mix_standing(h, &p.standing[0])
+    mix_standing(h, &p.standing[1])
     if p.classes != NULL:
         for i in range(CLASSES):
             mix(h, <uint64_t> p.classes[i].halts << 32 | <uint64_t> p.classes[i].stopped << 16

@@ -15,6 +15,9 @@ cdef int lanes_configure(engine_t *e, given) except -1
 cdef void lanes_keep(engine_t *e, peer_t *p) noexcept nogil
 # call.  Have a lane of that direction for messages with `p`; False: there can be none now.
 cdef bint lane_reserve(engine_t *e, peer_t *p, bint receiving) noexcept nogil
+# call.  A lane of that direction for standing buffers of `p`, which is in no pool; NULL: there can
+# be none.
+cdef lane_t *lane_stand(engine_t *e, peer_t *p, bint receiving) noexcept nogil
 # Would a message with `p` get a lane of that direction at once, as it is (B4)?
 cdef bint lane_idle(engine_t *e, peer_t *p, bint receiving) noexcept nogil
 # A lane for `op`, which leads the next transfer with `p`; a fabric_status.  AGAIN: later,

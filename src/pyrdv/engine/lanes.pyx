@@ -12,7 +12,8 @@ B2  No deadlock.  Who holds a receiving lane waits for a sending lane, never the
     and who holds both waits for the peer alone.  A lane given to a send that was not asked for yet
     (`lane_early`) is taken away from it when another one needs it.
 B3  No pair of ranks waits for another pair: a peer with which no lane is in use may have one
-    beyond ``lanes_most``, for the others' may be held by ranks that compute.
+    beyond ``lanes_most``, for the others' may be held by ranks that compute.  So may peers with
+    standing buffers, ``standing_most`` per direction.
 B4  (R8) What a peer may write into, it could write into when its own message is through.  So
     a receiving lane serves another peer only after it was registered anew.  A sending lane is not
     open to anybody.
@@ -51,13 +52,15 @@ DEFAULTS = {
     "arrival": "auto",
     "lane_bytes": 128 << 10,    # of one bounce buffer
     "lanes": 4,                 # triples of them per fabric and direction (B3)
+    "standing": 4,              # peers whose messages may be placed (protocols/placed)
+    "standing_after": 2,        # large messages before that
     "lane_block": 4096,         # of a block and its flag; a multiple of 8
     "chunk_first": 0,           # of the first chunk of a message; 0: by the figures
 }
 
 
 cdef int lanes_configure(engine_t *e, given) except -1:
-    cdef uint32_t lane_bytes, lanes, lane_block, chunk_first
+    cdef uint32_t lane_bytes, lanes, lane_block, chunk_first, standing, standing_after
     if unknown := sorted(set(given) - set(DEFAULTS)):
         raise TypeError(f"Engine knows no {', '.join(unknown)}")
     chosen = {**DEFAULTS, **given}
@@ -66,6 +69,7 @@ cdef int lanes_configure(engine_t *e, given) except -1:
             raise ValueError(f"{name}={chosen[name]!r} is not one of {', '.join(words)}")
     lane_bytes, lanes = chosen["lane_bytes"], chosen["lanes"]
     lane_block, chunk_first = chosen["lane_block"], chosen["chunk_first"]
+    standing, standing_after = chosen["standing"], chosen["standing_after"]
     if lane_block < 16 or lane_block % 8 or lane_bytes % 8 or not lanes \
             or not lane_block <= lane_bytes <= 1 << 30:
         raise ValueError(f"{lanes} lanes of buffers of {lane_bytes} bytes in blocks of "
@@ -75,6 +79,8 @@ cdef int lanes_configure(engine_t *e, given) except -1:
     e.lane_bytes = lane_bytes
     e.lanes_most = lanes
     e.lane_block = lane_block
+    e.standing_most = standing
+    e.standing_after = standing_after
     e.chunk_first = chunk_first
     return 0
 
@@ -116,14 +122,14 @@ cdef bint lane_register(engine_t *e, lane_t *lane, peer_t *p) noexcept nogil:
     return True
 
 
-cdef lane_t *lane_new(engine_t *e, peer_t *p, pool_t *pool, bint receiving) noexcept nogil:
-    """call.  A further lane, or NULL: no memory, or it could not be registered."""
+cdef lane_t *lane_make(engine_t *e, peer_t *p, bint receiving) noexcept nogil:
+    """call.  A further lane, in no list and not registered, or NULL: no memory."""
     cdef uint64_t size = <uint64_t> LANE_BUFFERS * e.lane_bytes
     cdef const figures_t *figures
     cdef lane_t *lane
     cdef char *memory
     if e.lanes == NULL:
-        e.lane_limit = 2 * (e.size + FABRICS_MAX * e.lanes_most)
+        e.lane_limit = 2 * (e.size + FABRICS_MAX * e.lanes_most + e.standing_most)
         e.lanes = <lane_t **> memory_new(e, e.lane_limit * sizeof(lane_t *))
     if e.lanes == NULL or e.lane_count == e.lane_limit:
         return NULL
@@ -142,10 +148,28 @@ cdef lane_t *lane_new(engine_t *e, peer_t *p, pool_t *pool, bint receiving) noex
     lane.index = e.lane_count
     e.lanes[e.lane_count] = lane
     e.lane_count += 1
+    return lane
+
+
+cdef lane_t *lane_new(engine_t *e, peer_t *p, pool_t *pool, bint receiving) noexcept nogil:
+    """call.  A further lane of a pool, or NULL: no memory, or it could not be registered."""
+    cdef lane_t *lane = lane_make(e, p, receiving)
+    if lane == NULL:
+        return NULL
     pool.count += 1
     lane.next = pool.free
     pool.free = lane
     return lane if lane_register(e, lane, p) else NULL
+
+
+cdef lane_t *lane_stand(engine_t *e, peer_t *p, bint receiving) noexcept nogil:
+    cdef lane_t *lane
+    if e.standing_count[receiving] >= e.standing_most:
+        return NULL
+    lane = lane_make(e, p, receiving)
+    # Where it cannot be registered, it is not tried for other peers again and again.
+    e.standing_count[receiving] += 1
+    return lane if lane != NULL and lane_register(e, lane, p) else NULL
 
 
 cdef bint fits(const lane_t *lane, const peer_t *p) noexcept nogil:

@@ -12,10 +12,10 @@ cdef void peer_activate(engine_t *e, peer_t *p) noexcept nogil
 # be soon); an op_error otherwise.
 cdef int peer_connect(engine_t *e, peer_t *p) noexcept nogil
 
-# Fill a header; every packet carries the credits we owe.
+# Fill a header; every packet carries the credits and standing buffers that we give back.
 cdef void header_fill(peer_t *p, header_t *h, int kind, uint32_t context, int32_t tag,
                       uint64_t length, uint64_t cookie) noexcept nogil
-# A packet with that header was posted: the credits in it are told.
+# A packet with that header was posted: what it gives back is told.
 cdef void credits_told(peer_t *p, const header_t *h) noexcept nogil
 # An announcement with that header was posted.
 cdef void announcement_posted(engine_t *e, peer_t *p, const header_t *h) noexcept nogil
@@ -29,6 +29,8 @@ cdef bint eager_affordable(engine_t *e, const peer_t *p, uint64_t length) noexce
 cdef void credit_return(engine_t *e, peer_t *p, uint64_t length) noexcept nogil
 # The credit field of an arriving header; False if the peer claims too much (R8).
 cdef bint credit_take(peer_t *p, uint32_t credit) noexcept nogil
+# The count of standing buffers that a header gives back, likewise.
+cdef bint freed_take(peer_t *p, uint32_t freed) noexcept nogil
 # Post a CREDIT packet if one is due.
 cdef void credit_serve(engine_t *e, peer_t *p) noexcept nogil
 

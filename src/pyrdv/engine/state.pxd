@@ -33,6 +33,7 @@ cdef enum:
     SENT_LOG = 64               # announcements to one peer whose envelopes are remembered
     HABITS = 256                # envelopes whose use of RTRs is remembered
     LANE_BUFFERS = 3            # bounce buffers of one lane
+    TELL = 2                    # of them, whose end one packet tells: the sender has one meanwhile
     PATIENT = 2                 # receives in a row that waited: the next one probably will
     POINTS = 8                  # of a piecewise linear function
     CLASSES = 64                # of envelopes, per peer; docs/wire.md, section 4.3
@@ -88,6 +89,14 @@ cdef enum message_kind:
     MESSAGE_EAGER = 1
     MESSAGE_RTS = 2
     MESSAGE_SELF = 3            # the sender is this process: data still in its buffer
+    MESSAGE_PLACED = 4          # data in a standing buffer
+
+cdef enum stand_state:          # of the standing buffers of one direction
+    STAND_NONE = 0
+    STAND_WANTED = 1            # a call is to make the lane
+    STAND_OWED = 2              # receiving: STAND is to be posted
+    STAND_UP = 3
+    STAND_NEVER = 4             # there could be no lane
 
 cdef enum revoke_state:
     REVOKE_NONE = 0
@@ -200,6 +209,22 @@ cdef struct pool_t:             # lanes of one fabric and direction
     uint32_t count              # of all, those in use included
     uint32_t used
 
+cdef struct standing_t:         # buffers for messages that are written unasked; per direction
+    uint8_t state               # stand_state
+    uint8_t slot                # buffer of the next message
+    uint8_t slot_freed          # receiving: of the oldest message that has not given it back
+    uint8_t early               # receiving: bit i, buffer i was given back before an older one
+    uint8_t large               # receiving: messages that it would have been good for
+    uint32_t used               # messages so far, modulo 2**32
+    uint32_t freed              # buffers given back so far, in the order of the messages
+    uint32_t told               # receiving: of those, told to the peer
+    uint32_t bytes              # that a message may have
+    uint32_t stride             # sending: bytes from one buffer of the peer to the next
+    lane_t *lane                # own memory: what is written into, or from
+    op_t *op                    # sending: whose data the next buffer holds already, or NULL
+    uint64_t address            # sending: of the peer's buffers
+    uint64_t key
+
 cdef struct message_t:
     node_t nodes[4]             # exact, any tag, any source, any both
     message_t *next
@@ -214,6 +239,7 @@ cdef struct message_t:
     uint64_t cookie
     uint64_t remote
     uint64_t remote_key
+    uint8_t slot                # PLACED: the buffer
     void *data                  # EAGER: the copy
     op_t *sender                # SELF
 
@@ -287,7 +313,8 @@ cdef struct peer_t:
     sent_t *sent                # ring of SENT_LOG, by sequence number; NULL: no memory for it
     class_t *classes            # CLASSES of them; NULL: another policy
     uint32_t unacked            # its RTSs that were matched, and no answer was posted
-    uint32_t lanes[2]           # in use with it; [0] sending, [1] receiving
+    standing_t standing[2]      # [0] sending, [1] receiving
+    uint32_t lanes[2]           # in use with it, likewise
     op_t *laneless_head[2]      # operations that wait for one, likewise
     op_t *laneless_tail[2]
     peer_t *next_laneless       # engine.laneless
@@ -314,6 +341,7 @@ cdef struct engine_t
 
 cdef struct counters_t:
     uint64_t sends_eager
+    uint64_t sends_placed       # into standing buffers
     uint64_t sends_rendezvous
     uint64_t sends_self
     uint64_t sends_queued
@@ -423,6 +451,9 @@ cdef struct engine_t:
     uint32_t lanes_most         # per fabric and direction, but that each peer may have one
     uint32_t lane_block         # bytes of a block and its flag
     uint32_t chunk_first        # bytes of the first chunk; 0: by the figures
+    uint32_t standing_most      # peers that may have standing buffers, per direction
+    uint32_t standing_count[2]
+    uint32_t standing_after     # large messages of a peer before it gets them
     uint32_t lane_count
     uint32_t lane_limit         # entries of `lanes`
     lane_t **lanes              # all, by index
@@ -440,7 +471,8 @@ cdef struct engine_t:
     uint32_t slab_room
     uint64_t slab_bytes
     uint64_t spin_ns            # how long a waiter polls before it yields
-    uint64_t yield_ns           # how long it yields between polls before it sleeps
+    uint64_t yield_ns           # how long it yields between polls before it sleeps, at least
+    uint32_t longer             # doublings of that; a hint, noted and glanced at without the lock
     ticks_scale ticks           # written by holders of the GIL, not of the lock
     uint32_t sleepers           # threads asleep on wait_fd
     uint32_t epoch              # changes whenever a waiter might have something to see

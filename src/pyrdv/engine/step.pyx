@@ -19,29 +19,33 @@ from pyrdv.engine.lanes cimport LANE_ID
 from pyrdv.engine.matching cimport unanswered_reserve, unexpected_reserve
 from pyrdv.engine.op cimport op_complete, op_cookie, pools_reserve
 from pyrdv.engine.peer cimport (
-    credit_serve, credit_take, eager_affordable, peer_activate, peer_connect, queue_pop, ready_pop)
+    credit_serve, credit_take, eager_affordable, freed_take, peer_activate, peer_connect, queue_pop,
+    ready_pop)
 from pyrdv.engine.protocols.done cimport done_arrived, done_serve
 from pyrdv.engine.protocols.eager cimport eager_arrived, eager_post
 from pyrdv.engine.protocols.finish cimport end_operations, finish_act, finish_arrived
 from pyrdv.engine.protocols.pipe_in cimport chunk_arrived
 from pyrdv.engine.protocols.pipe_out cimport (
     grant_arrived, pipe_refuse, pipe_written, taken_arrived)
+from pyrdv.engine.protocols.placed cimport (
+    place_post, placed_arrived, stand_act, stand_arrived, stand_serve)
 from pyrdv.engine.protocols.rendezvous_get cimport (
     get_ended, get_serve, rts_ack_arrived, rts_arrived, rts_post)
 from pyrdv.engine.protocols.rendezvous_put cimport (
     fin_arrived, offer_for, put_ended, put_serve, revoke_act, revoke_arrived, revoke_serve,
     revoked_arrived, rtr_arrived, start_arrived, start_post)
-from pyrdv.engine.protocols.select cimport PROTOCOL_EAGER, choose, prepare
+from pyrdv.engine.protocols.select cimport (
+    PROTOCOL_EAGER, choose, place_missed, place_try, prepare)
 from pyrdv.engine.protocols.superpipeline cimport pipe_turn
 from pyrdv.engine.speculation.adaptation cimport advice_heard
 from pyrdv.engine.state cimport (
-    MESSAGES_LOW, OFFERS_LOW, OP_DONE_ONLY, OP_NOT_REGISTERED, OP_PEER_LOST, OP_PIPED, OP_SEND,
-    OP_SYNC, OP_WAITING, PEER_CLOSED, PEER_LOST, PEER_NEW, PEER_UP, POLL_BATCH, REVOKE_ANSWERED,
+    MESSAGES_LOW, OFFERS_LOW, OP_DONE_ONLY, OP_NOT_REGISTERED, OP_PEER_LOST, OP_PIPED,
+    OP_REGISTERED, OP_SEND, OP_SYNC, OP_WAITING, PEER_CLOSED, PEER_LOST, PEER_NEW, PEER_UP, POLL_BATCH, REVOKE_ANSWERED,
     SERVE_LIMIT, engine_t, offer_t, op_t, peer_t)
 from pyrdv.engine.wire cimport (
     PACKET_ADVICE, PACKET_CHECKED, PACKET_CHUNK, PACKET_CREDIT, PACKET_DONE, PACKET_EAGER,
-    PACKET_FIN, PACKET_FINISH, PACKET_GRANT, PACKET_PIPED, PACKET_REFUSED, PACKET_REVOKE,
-    PACKET_REVOKED, PACKET_RTR, PACKET_RTS, PACKET_RTS_ACK, PACKET_START, PACKET_SYNC,
+    PACKET_FIN, PACKET_FINISH, PACKET_GRANT, PACKET_PIPED, PACKET_PLACED, PACKET_REFUSED, PACKET_REVOKE,
+    PACKET_REVOKED, PACKET_RTR, PACKET_RTS, PACKET_RTS_ACK, PACKET_STAND, PACKET_START, PACKET_SYNC,
     PACKET_TAKEN, PACKET_WAITING, WIRE_GRANT, WIRE_HEADER, WIRE_RTR, WIRE_RTS, grant_t,
     header_t, rtr_t, rts_t)
 from pyrdv.fabrics.contract cimport (
@@ -71,7 +75,9 @@ cdef int announce(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
             return FABRIC_AGAIN
         op_complete(e, op, OP_PEER_LOST)
         return FABRIC_LOST
-    if choose(e, p, op.length) == PROTOCOL_EAGER:
+    if p.standing[0].op == op:
+        status = place_post(e, p, op)
+    elif choose(e, p, op.length) == PROTOCOL_EAGER:
         status = eager_post(e, p, op.context, op.tag, op.buffer, op.length,
                             op_cookie(op) if op.flags & OP_SYNC else 0)
         if status == FABRIC_OK:
@@ -79,6 +85,8 @@ cdef int announce(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
                 op.state = OP_WAITING
             else:
                 op_complete(e, op, 0)
+    elif not op.flags & (OP_PIPED | OP_REGISTERED) and place_try(e, p, op):
+        status = place_post(e, p, op)
     else:
         status = prepare(e, p, op)
         if status == FABRIC_AGAIN:
@@ -101,10 +109,10 @@ cdef inline void violation(engine_t *e, peer_t *p) noexcept nogil:
 
 cdef bint well_formed(const engine_t *e, const header_t *h, uint32_t length) noexcept nogil:
     """Checks of the packet alone: lengths, flags, reserved fields (docs/wire.md, section 7)."""
-    if h.reserved or h.reserved2:
+    if h.reserved:
         return False
-    if h.kind == PACKET_EAGER:
-        return (length - WIRE_HEADER == h.length
+    if h.kind == PACKET_EAGER or h.kind == PACKET_PLACED:
+        return (length - WIRE_HEADER == (h.length if h.kind == PACKET_EAGER else 0)
                 and not h.flags & ~(PACKET_SYNC | PACKET_ADVICE))
     if h.kind == PACKET_RTS:
         return length == WIRE_RTS and not h.flags & ~(
@@ -114,6 +122,8 @@ cdef bint well_formed(const engine_t *e, const header_t *h, uint32_t length) noe
         return length == WIRE_HEADER and not h.flags & ~PACKET_ADVICE
     if h.kind == PACKET_RTR:
         return length == WIRE_RTR and not h.flags
+    if h.kind == PACKET_STAND:
+        return length == WIRE_RTS and not h.flags
     if h.kind == PACKET_GRANT:
         return length == WIRE_GRANT and not h.flags & ~PACKET_CHECKED
     if h.kind == PACKET_DONE:
@@ -182,13 +192,15 @@ cdef bint packet(engine_t *e, peer_t *p, const void *data, uint32_t length) noex
     cdef rts_t r
     cdef header_t *h = &r.header
     cdef bint legal = False
+    cdef int taken
     if p.broken:
         return True
     if length < WIRE_HEADER:
         violation(e, p)
         return True
     memcpy(h, data, WIRE_HEADER)
-    if not well_formed(e, h, length) or not credit_take(p, h.credit):
+    if not well_formed(e, h, length) or not credit_take(p, h.credit) \
+            or not freed_take(p, h.freed):
         legal = False
     elif h.kind == PACKET_EAGER:
         if announced(p, h) and eager_affordable(e, p, h.length):
@@ -205,7 +217,19 @@ cdef bint packet(engine_t *e, peer_t *p, const void *data, uint32_t length) noex
             if not rts_arrived(e, p, &r):
                 return False
             handled(e, p, h)
+            place_missed(e, p, h.length)
             legal = True
+    elif h.kind == PACKET_PLACED:
+        taken = placed_arrived(e, p, h) if announced(p, h) else -1
+        if taken == 0:
+            return False
+        if taken > 0:
+            handled(e, p, h)
+        legal = taken > 0
+    elif h.kind == PACKET_STAND:
+        memcpy(<char *> &r + WIRE_HEADER, <const char *> data + WIRE_HEADER,
+               WIRE_RTS - WIRE_HEADER)
+        legal = stand_arrived(e, p, &r)
     else:
         legal = never_refused(e, p, h, data)
     if not legal:
@@ -291,6 +315,7 @@ cdef int serve_peer(engine_t *e, peer_t *p) noexcept nogil:
         queue_pop(p)
         posts += 1
     revoke_serve(e, p)
+    stand_serve(e, p)
     credit_serve(e, p)
     return posts
 
@@ -342,6 +367,7 @@ cdef int call_work(engine_t *e) noexcept nogil:
     e.call_needed = 0
     for rank in range(e.size):
         p = &e.peers[rank]
+        stand_act(e, p)
         if p.broken or p.gone:
             if p.state != PEER_LOST and p.state != PEER_CLOSED:
                 end_peer(e, p)

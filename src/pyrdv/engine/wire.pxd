@@ -8,7 +8,7 @@ from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef enum:
-    WIRE_VERSION = 5        # section 1; for readers, it is not sent
+    WIRE_VERSION = 6        # section 1; for readers, it is not sent
     WIRE_HEADER = 40        # sizeof(header_t), asserted in step.pyx
     WIRE_RTS = 56           # sizeof(rts_t), asserted in step.pyx
     WIRE_RTR = 64           # sizeof(rtr_t), asserted in step.pyx
@@ -26,12 +26,14 @@ cdef enum packet_kind:      # section 2; retired numbers are never used again
     PACKET_REVOKE = 9       # every RTR before this packet is void
     PACKET_REVOKED = 10     # answer: no START for those RTRs follows this packet
     PACKET_RTS_ACK = 11     # the receive that took RTS `cookie` has no RTR on its way
+    PACKET_PLACED = 12      # an announcement: its data is in a standing buffer of the receiver
+    PACKET_STAND = 13       # buffers that the receiver of this may write messages into, unasked
     PACKET_GRANT = 16       # the data of RTS `cookie` is to be written into bounce buffers
     PACKET_CHUNK = 17       # a chunk of it is in its buffer
     PACKET_TAKEN = 18       # chunks before `sequence` were copied out of their buffers
 
 cdef enum packet_flag:      # section 2.1
-    PACKET_SYNC = 1         # EAGER: answer with DONE when matched
+    PACKET_SYNC = 1         # EAGER, PLACED: answer with DONE when matched
     PACKET_WAITING = 1      # RTS, DONE: whose message it is waits for it in a call
     PACKET_REFUSED = 2      # DONE, FIN: the data could not be read, or written
     PACKET_STOP = 4         # announcements: send no RTRs of this envelope
@@ -53,12 +55,12 @@ cdef struct header_t:       # section 3: every packet begins with it
     uint64_t cookie         # RTS, SYNC: the sender's operation; DONE: the same;
                             # RTR: the receiver's operation; START, FIN: the same
     uint32_t credit         # cumulative eager units given back, modulo 2**32
-    uint32_t reserved2      # zero
+    uint32_t freed          # standing buffers given back so far, modulo 2**32
 
-cdef struct rts_t:          # section 4
+cdef struct rts_t:          # section 4; STAND: section 4.4, header.context: bytes of a buffer
     header_t header
-    uint64_t address        # of the data in the sender
-    uint64_t key            # of the sender's region
+    uint64_t address        # of the data in the sender; STAND: of the first buffer
+    uint64_t key            # of its region
 
 cdef struct rtr_t:          # section 4.1; header.sequence: announcements handled so far
     header_t header

@@ -20,7 +20,7 @@ Invariants that every fabric keeps:
 F1  Packets from one peer are delivered in the order they were posted, but for
     fenced SENDs: one takes its place when its fence opens, at the latest
     before `poll` returns the completion that opened it.  Later chains may
-    overtake it until then.
+    overtake it until then.  Nothing overtakes a SEND that is behind (F9).
 F2  A chain is accepted whole or not at all.
 F3  A SEND's header and payload are copied before ``post`` returns.
 F4  A READ or WRITE touches local memory from ``post`` until its completion
@@ -33,6 +33,8 @@ F7  After EVENT_LOST or EVENT_CLOSED for a peer nothing more comes from it;
     it (status FABRIC_LOST if it could not end well), was returned before.
 F8  After ``arm`` returned FABRIC_OK, anything that ``poll`` or ``maintain``
     would act on makes ``wake_fd`` readable.
+F9  A SEND with WR_BEHIND is delivered when the WRITEs before it in its chain
+    are placed.  Only where CAP_BEHIND; a chain has no fences then.
 """
 from libc.stdint cimport int8_t, uint8_t, uint32_t, uint64_t
 
@@ -56,6 +58,7 @@ cdef enum opcode:
 cdef enum wr_flag:
     WR_SIGNALED = 1         # report READ/WRITE completion through poll
     WR_FENCE = 2            # see F5
+    WR_BEHIND = 4           # see F9
 
 cdef enum access_flag:
     ACCESS_LOCAL = 1        # local sink of a transfer; a source needs no right of its own,
@@ -81,6 +84,7 @@ cdef enum capability:
                             # registered (iWARP)
     CAP_SOFT = 64           # a processor does the device's work: a packet costs as much as copying
                             # many kilobytes
+    CAP_BEHIND = 128        # SENDs may be behind WRITEs (F9)
 
 cdef struct work_request:
     uint8_t opcode

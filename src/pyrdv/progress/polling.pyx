@@ -5,7 +5,9 @@ A waiter first polls with the GIL (a reply often takes about a microsecond,
 less than handing the GIL over), then without it for ``engine.spin_ns``, then
 yields the processor between polls for ``engine.yield_ns``, then sleeps on the
 engine's descriptor.  What happens meanwhile prolongs the yielding, for more may
-follow.  More ranks than cores get no spinning, only yields, so the rank that has
+follow.  Who sleeps is late, by the time that a wake-up takes, and holds up its
+peer.  So if a sleep ends soon, later waiters yield up to 2**DOUBLINGS times as
+long; long sleeps take that back.  More ranks than cores get no spinning, only yields, so the rank that has
 the data runs next.  A device in software needs processors, too, and gets them
 from the yields.  While it spins, a waiter makes no system call: time is taken
 from the processor's counter.  Sleep is cut into slices, because a signal that
@@ -19,6 +21,10 @@ from pyrdv.engine.calls cimport (
 from pyrdv.engine.engine cimport Engine
 from pyrdv.engine.state cimport engine_t, op_t, ticks_scale
 
+
+cdef extern from "order.h" nogil:
+    uint32_t glance32(const uint32_t *where)
+    void note32(uint32_t *where, uint32_t value)
 
 cdef extern from "ticks.h" nogil:
     int64_t ticks_clock_ns()
@@ -41,13 +47,24 @@ cdef enum:
     POLLS_WITH_GIL = 100        # about 2 µs
     POLLS_PER_LOOK = 32         # how long it took is looked at every so many polls
     SLICE_MS = 100              # the longest sleep in one piece
-    PIPE_PATIENCE = 8           # times as long it yields while a message passes bounce buffers
+    DOUBLINGS = 3               # of the time it yields
 
 
 cdef void patience_reset(patience_t *p) noexcept nogil:
     p.since = 0
     p.rounds = 0
     p.yielding = False
+
+
+cdef void learn(engine_t *e, uint64_t waited) noexcept nogil:
+    """What was waited for came, or a slice passed without, `waited` ticks after the last event."""
+    cdef uint32_t longer = glance32(&e.longer)
+    cdef uint64_t yields = e.yield_ns * e.ticks.per_us // 1000
+    if waited < yields << (longer + 1):
+        if longer < DOUBLINGS:
+            note32(&e.longer, longer + 1)
+    elif longer and waited > yields << (DOUBLINGS + 1):
+        note32(&e.longer, longer - 1)
 
 
 cdef bint sleep(engine_t *e, patience_t *p, uint64_t spin) noexcept nogil:
@@ -58,6 +75,7 @@ cdef bint sleep(engine_t *e, patience_t *p, uint64_t spin) noexcept nogil:
         wanted.events = POLLIN
         poll(&wanted, 1, SLICE_MS)
         engine_sleep_finish(e)
+        learn(e, ticks_now() - p.since - spin)
     if not slept or engine_turn(e):
         # Yield before sleeping again: more may follow.  Not after a fabric's timer.
         p.since = ticks_now() - spin
@@ -81,8 +99,7 @@ cdef bint pause(engine_t *e, patience_t *p) noexcept nogil:
             p.since = now - spin
             p.turns = e.busy_turns
         p.yielding = True
-        # Both ends of a pipeline are soon needed again, and one that sleeps holds up the other.
-        yields = e.yield_ns * (PIPE_PATIENCE if e.lanes_used != NULL else 1)
+        yields = e.yield_ns << glance32(&e.longer)
         if now - p.since >= spin + yields * e.ticks.per_us // 1000:
             return sleep(e, p, spin)
         sched_yield()

@@ -19,7 +19,7 @@ from pyrdv.engine.speculation.offers cimport offers_clear
 from pyrdv.engine.state cimport (
     OP_CANCELLED, OP_CANCELLING, OP_DONE_ONLY, OP_FREE, OP_LANDING, OP_LANELESS, OP_PEER_LOST,
     OP_PIPING, OP_POSTED, OP_QUEUED, OP_READY, OP_REFUSED, OP_SEND, OP_WAITING, OPS_PER_SLAB,
-    PAIR_UNANSWERED, REVOKE_NONE, engine_t, op_t, peer_t)
+    PAIR_UNANSWERED, REVOKE_NONE, STAND_NEVER, engine_t, op_t, peer_t)
 from pyrdv.engine.wire cimport PACKET_FINISH, WIRE_HEADER, header_t
 from pyrdv.fabrics.contract cimport FABRIC_OK, WR_SEND, work_request
 
@@ -78,6 +78,8 @@ cdef void end_operations(engine_t *e, peer_t *p, bint everything) noexcept nogil
     cdef uint32_t slab
     cdef int i
     p.queue_head = p.queue_tail = NULL
+    p.standing[0].op = NULL
+    p.standing[0].state = STAND_NEVER
     lane_forget(p, everything)
     offers_clear(e, p)
     p.revoking = REVOKE_NONE

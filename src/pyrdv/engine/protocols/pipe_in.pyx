@@ -14,15 +14,11 @@ from pyrdv.engine.protocols.chunks cimport layout, least, packet_request, payloa
 from pyrdv.engine.protocols.done cimport done_start
 from pyrdv.engine.state cimport (
     LANE_BUFFERS, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST, OP_PIPED, OP_PIPING, OP_RECV,
-    OP_REFUSED, PAIR_ACK, PEER_NEW, PEER_UP, engine_t, lane_t, op_t, peer_t)
+    OP_REFUSED, PAIR_ACK, PEER_NEW, PEER_UP, TELL, engine_t, lane_t, op_t, peer_t)
 from pyrdv.engine.wire cimport (
     PACKET_CHECKED, PACKET_GRANT, PACKET_REFUSED, PACKET_TAKEN, WIRE_GRANT, WIRE_HEADER, grant_t,
     header_t)
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_OK, work_request
-
-
-cdef enum:
-    TELL = LANE_BUFFERS - 1     # chunks copied out that one TAKEN tells of
 
 
 cdef extern from "order.h" nogil:

@@ -3,7 +3,8 @@
 
 Eager up to the smaller of the knob (or the fabric's own figure) and what one
 packet holds, while the receiver's unexpected memory is sure to have room (P1);
-rendezvous otherwise.  A rendezvous reads or writes the user's memory, unless it cannot be
+placed, up to what a standing buffer holds, where the peer has given some and copying costs
+less than asking (`figures`); rendezvous otherwise.  A rendezvous reads or writes the user's memory, unless it cannot be
 registered or copying it costs less (`figures`): then the superpipeline moves it.
 
 A READ goes on by itself, a superpipeline only in calls of both sides.  So it is chosen for its
@@ -14,17 +15,22 @@ nothing.
 """
 from libc.stdint cimport uint64_t
 
-from pyrdv.engine.figures cimport PICK_PIPELINE, fabric_index, figures_pick
+from pyrdv.engine.figures cimport PICK_PIPELINE, fabric_index, figures_pick, figures_place
 from pyrdv.engine.lanes cimport lane_idle, lane_reserve, lanes_keep
 from pyrdv.engine.op cimport op_register
 from pyrdv.engine.peer cimport eager_allowed
+from pyrdv.engine.protocols.placed cimport place_fill, place_ready, stand_consider
 from pyrdv.engine.state cimport (
     CHOICE_AUTO, CHOICE_GET, CHOICE_PIPELINE, OP_PIPED, OP_REGISTERED, PATIENT, WAITS_HERE,
     WAITS_THERE, engine_t, op_t, peer_t)
 from pyrdv.engine.wire cimport WIRE_HEADER
 from pyrdv.fabrics.contract cimport (
-    ACCESS_LOCAL, ACCESS_REMOTE_READ, CAP_PINS, FABRIC_AGAIN, FABRIC_FAILED, FABRIC_OK)
+    ACCESS_LOCAL, ACCESS_REMOTE_READ, CAP_BEHIND, CAP_PINS, FABRIC_AGAIN, FABRIC_FAILED, FABRIC_OK)
 from pyrdv.memory.mappings cimport cache_holds, cache_used, cache_uses
+
+
+cdef enum:
+    USES = 4                    # of a registration, where nothing is known of the memory
 
 
 cdef uint64_t eager_limit(engine_t *e, peer_t *p) noexcept nogil:
@@ -67,6 +73,40 @@ cdef bint copying_pays(engine_t *e, peer_t *p, op_t *op, uint64_t length, int ac
     else:
         e.counters.picks_piped += 1
     return copying
+
+
+cdef bint placing_pays(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+    cdef int i
+    cdef double near = 0
+    cdef double far
+    if e.protocol == CHOICE_PIPELINE:
+        return True
+    i = fabric_index(e, p)
+    if not op.flags & OP_REGISTERED and not cache_holds(e.cache, op.owner, i, op.buffer, op.length,
+                                                        ACCESS_REMOTE_READ):
+        near = cache_uses(e.cache, op.owner, i, ACCESS_REMOTE_READ)
+    far = near if e.cache.devices[i].exposed & ACCESS_LOCAL == 0 else 1
+    if not figures_place(&e.figures[i], op.length, near, far):
+        return False
+    cache_used(e.cache, op.owner)
+    return True
+
+
+cdef bint place_try(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+    # Where its peer has offered buffers the next message may be written into one.
+    if not place_ready(p, op.length) or p.offer_count or not placing_pays(e, p, op):
+        return False
+    place_fill(e, p, op)
+    return True
+
+
+cdef void place_missed(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:
+    if e.protocol == CHOICE_GET or not p.fabric.capabilities & CAP_BEHIND \
+            or not 0 < length <= e.lane_bytes or e.policy != NULL and e.policy.rts_flags:
+        return
+    if e.protocol == CHOICE_PIPELINE or figures_place(&e.figures[fabric_index(e, p)], length,
+                                                      USES, USES):
+        stand_consider(e, p)
 
 
 cdef bint receive_piped(engine_t *e, peer_t *p, op_t *op, uint64_t length) noexcept nogil:

@@ -32,6 +32,7 @@ cdef struct sim_packet:
     char *data              # one of the channel's buffers
     uint32_t length
     uint8_t fenced
+    uint8_t behind          # F9
     uint8_t discarded       # an earlier part of its chain failed
     uint64_t chain
     uint64_t order

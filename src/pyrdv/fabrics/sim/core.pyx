@@ -162,9 +162,11 @@ cdef bint may_pass(sim_net *net, sim_channel *ch) noexcept nogil:
     cdef sim_packet found
     while i < ch.posted:
         found = ch.packets[i % net.slots]
-        if not found.discarded and (not found.fenced
+        if not found.discarded and (not found.fenced and not found.behind
                                     or fence_open(net, ch, found.chain, found.order)):
             break
+        if found.behind and not found.discarded:
+            return False
         i += 1
     if i == ch.posted:
         return False
@@ -183,11 +185,12 @@ cdef bint ready_packet(sim_net *net, uint32_t src, uint32_t dst, double *time) n
     if ch.posted == ch.delivered:
         return False
     packet = &ch.packets[ch.delivered % net.slots]
-    if packet.fenced and not fence_open(net, ch, packet.chain, packet.order):
-        if not net.overtaking or not may_pass(net, ch):
+    if (packet.fenced or packet.behind) \
+            and not fence_open(net, ch, packet.chain, packet.order):
+        if packet.behind or not net.overtaking or not may_pass(net, ch):
             return False
     time[0] = packet.time
-    if packet.fenced:
+    if packet.fenced or packet.behind:
         time[0] = max(time[0], ch.fence + net.latency)
     return True
 
@@ -312,7 +315,8 @@ cdef void discard_chain(sim_net *net, uint32_t src, uint32_t dst, uint64_t chain
     cdef uint32_t t
     for i in range(ch.delivered, ch.posted):
         packet = &ch.packets[i % net.slots]
-        if packet.chain == chain and packet.order > order and packet.fenced:
+        if packet.chain == chain and packet.order > order \
+                and (packet.fenced or packet.behind):
             packet.discarded = 1
     for t in range(net.transfers):
         tr = &ch.transfers[t]

@@ -11,8 +11,8 @@ from posix.unistd cimport read
 
 from pyrdv.fabrics.contract cimport (
     ACCESS_LOCAL, EVENT_CLOSED, EVENT_LOST, EVENT_PACKET, EVENT_READ, EVENT_WRITE, FABRIC_AGAIN,
-    FABRIC_FAILED, FABRIC_INVALID, FABRIC_LOST, FABRIC_OK, HEADER_MAX, WR_FENCE, WR_READ,
-    WR_SEND, WR_SIGNALED, WR_WRITE, completion, fabric_ops, fabric_t, work_request,
+    FABRIC_FAILED, FABRIC_INVALID, FABRIC_LOST, FABRIC_OK, HEADER_MAX, WR_BEHIND, WR_FENCE,
+    WR_READ, WR_SEND, WR_SIGNALED, WR_WRITE, completion, fabric_ops, fabric_t, work_request,
 )
 from pyrdv.fabrics.sim.core cimport (
     FAULT_LOCAL_KEY, FAULT_POST_CLOSED, FAULT_RELEASE, FAULT_REQUEST, SIM_CHUNK, SIM_COMPLETE,
@@ -70,6 +70,7 @@ cdef void put_packet(sim_rank *rank, sim_channel *ch, const work_request *wr) no
         memcpy(data + wr.header_length, wr.local, wr.length)
     packet.length = wr.header_length + <uint32_t>wr.length
     packet.fenced = (wr.flags & WR_FENCE) != 0
+    packet.behind = (wr.flags & WR_BEHIND) != 0
     packet.discarded = 0
     packet.chain = ch.chain
     packet.order = ch.order

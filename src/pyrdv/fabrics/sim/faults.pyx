@@ -50,7 +50,7 @@ cdef int fault_inject(sim_net *net, uint32_t src, uint32_t dst, const char *data
     ch.chain += 1
     ch.order += 1
     packet.length = length
-    packet.fenced = 0
+    packet.fenced = packet.behind = 0
     packet.discarded = 0
     packet.chain = ch.chain
     packet.order = ch.order

@@ -18,8 +18,8 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from pyrdv.fabrics.contract cimport (
-    CAP_LOCAL, CAP_OPEN_SINK, CAP_ORDERED, CAP_PINS, CAP_SINGLE_COPY, CAP_SOFT, FABRIC_OK,
-    HEADER_MAX, WR_READ, Fabric,
+    CAP_BEHIND, CAP_LOCAL, CAP_OPEN_SINK, CAP_ORDERED, CAP_PINS, CAP_SINGLE_COPY, CAP_SOFT,
+    FABRIC_OK, HEADER_MAX, WR_READ, Fabric,
 )
 from pyrdv.fabrics.sim.core cimport (
     FAULT_BUSY_REGION, FAULT_LOCAL_KEY, FAULT_POST_CLOSED, FAULT_RELEASE, FAULT_REMOTE_KEY,
@@ -107,7 +107,7 @@ cdef class Network:
                   chunk=65536, bint auto=False, bint lazy=False, bint single_copy=True,
                   bint local=False, bint overtaking=False, bint ordered=False, bint pins=False,
                   bint open_sinks=False, bint soft=False):
-        cdef uint32_t capabilities = 0
+        cdef uint32_t capabilities = CAP_BEHIND
         cdef uint32_t rank
         if size < 1 or slots < 1 or transfers < 1 or chunk < 1:
             raise ValueError(f"size={size}, slots={slots}, transfers={transfers}, "
@@ -403,7 +403,7 @@ cdef class Network:
             text = packet.data[:packet.length]
             if mask is not None:
                 text = mask(src, dst, text)
-            digest.update(struct.pack("=I2BQ", packet.length, packet.fenced,
+            digest.update(struct.pack("=I3BQ", packet.length, packet.fenced, packet.behind,
                                       packet.discarded, ch.chain - packet.chain))
             digest.update(text)
         if not ch.busy:

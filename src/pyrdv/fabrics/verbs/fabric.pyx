@@ -12,7 +12,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from pyrdv.fabrics.contract cimport (
-    CAP_OPEN_SINK, CAP_PINS, CAP_SINGLE_COPY, FABRIC_OK, Fabric, fabric_ops)
+    CAP_BEHIND, CAP_OPEN_SINK, CAP_PINS, CAP_SINGLE_COPY, FABRIC_OK, Fabric, fabric_ops)
 from pyrdv.fabrics.verbs.connection cimport (
     connection_abandon, connection_close, connection_farewell, connection_listen,
     connection_open, connection_prepare, connection_wait, verbs_connect, verbs_disconnect)
@@ -147,7 +147,7 @@ cdef class VerbsFabric(Fabric):
         self.state.base.size = size
         self.state.base.packet_max = PACKET_ROOM
         self.state.base.eager_max = EAGER_MAX
-        self.state.base.capabilities = CAP_SINGLE_COPY | CAP_PINS
+        self.state.base.capabilities = CAP_SINGLE_COPY | CAP_PINS | CAP_BEHIND
         self.state.recv_slots = 32 if size <= FEW_RANKS else 16
         self.own, self.ports, self.texts = [], {}, {}
         library.load()

@@ -15,8 +15,8 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from pyrdv.fabrics.contract cimport (
-    FABRIC_AGAIN, FABRIC_INVALID, FABRIC_LOST, FABRIC_OK, HEADER_MAX, WR_FENCE, WR_READ,
-    WR_SEND, WR_SIGNALED, WR_WRITE, fabric_t, work_request)
+    FABRIC_AGAIN, FABRIC_INVALID, FABRIC_LOST, FABRIC_OK, HEADER_MAX, WR_BEHIND, WR_FENCE,
+    WR_READ, WR_SEND, WR_SIGNALED, WR_WRITE, fabric_t, work_request)
 from pyrdv.fabrics.verbs.libibverbs cimport (
     IBV_SEND_FENCE, IBV_SEND_SIGNALED, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE, IBV_WR_SEND,
     ibv_send_wr, ibv_sge, verbs_set_remote)
@@ -126,7 +126,7 @@ cdef void fence(verbs_t *f, link_t *link, int i) noexcept nogil:
 
 
 cdef inline bint ring_fits(const link_t *link, const work_request *r) noexcept nogil:
-    return (link.ring_open and not r.flags & WR_FENCE
+    return (link.ring_open and not r.flags & (WR_BEHIND | WR_FENCE)
             and r.header_length + r.length <= RING_SLOT - RING_TAIL)
 
 

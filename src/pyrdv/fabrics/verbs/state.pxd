@@ -29,6 +29,8 @@ V4c A fence of rxe counts the READs that are under way, not those before it.  If
     (`frail_fence`) a READ is posted only when no fenced request is out (`fences`); each
     asks for its completion.  On every device a fence is set only behind a READ of its
     chain: what follows a WRITE is in order without.
+V4d F9 is the order of the queue pair. But the ring is polled in memory (V8), where a
+    device need not show the bytes of two WRITEs in their order: such a SEND is sent.
 V5  A completed WRITE is handed over, no more; the engine's DONE says placed.
 V6  Memory of a send slot is reused only after a completion that covers it.
 V6a siw sends what is longer than a page and unsignaled without copying it, page by

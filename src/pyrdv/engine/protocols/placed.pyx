@@ -1,0 +1,255 @@
+# cython: language_level=3
+"""Placed: a message is written into buffers that its receiver has set aside, without asking.
+
+sender                                      receiver
+                                    ◀─────   STAND(address, key, bytes), once
+  copies the data
+  WRITE into a buffer, PLACED behind ───▶    posted receive: copied out of the buffer
+                                             none posted: it stays there until one is
+                                    ◀─────   in any packet: buffers given back
+  (SYNC only)                       ◀─────   DONE(cookie), once matched and copied
+
+For messages that one bounce buffer holds and for which copying twice costs less than asking first:
+no round trip, no registration, and neither side waits for the other, so both may compute.  The
+announcement comes when the data is there, so for the receiver it is like eager.
+
+After the "RDMA fast path" of eager messages in MVAPICH (Liu et al., "High Performance RDMA-Based
+MPI Implementation over InfiniBand", 2003), but announced by packets instead of polled in memory, and
+for messages as long as a chunk of the superpipeline.
+
+Invariants:
+
+W1  Messages use the buffers in turn.  A sender uses one only if it knows that it was given back;
+    else the message takes another protocol.  So it never waits for a buffer, and a receive that is
+    never posted holds up only its own message.
+W2  Buffers are given back in the order of the messages, and told in every packet; by CREDIT if
+    TELL of them are not told yet.  So if nothing stays unmatched, a sender always has one.
+W3  PLACED is behind its WRITE (F9), and takes its place in the order of announcements.
+W4  The send is complete when its data is in a buffer of the sender, for standard mode may buffer.
+    That buffer is used again only when its WRITE is complete (F4).
+W5  A peer gets buffers after `standing_after` messages for which they would have been good, and
+    keeps them: it may write into them as long as the connection lives, and nobody else may (B4).
+    `standing_most` peers get some; for the others nothing changes.
+"""
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
+
+from pyrdv.engine.copying cimport copy_past_caches, copy_plain
+from pyrdv.engine.lanes cimport lane_buffer, lane_id, lane_stand
+from pyrdv.engine.matching cimport message_keep, posted_find, posted_remove
+from pyrdv.engine.op cimport (
+    message_new, message_release, op_complete, op_cookie, op_fit, op_matched)
+from pyrdv.engine.peer cimport announcement_posted, header_fill, peer_activate
+from pyrdv.engine.protocols.done cimport done_start
+from pyrdv.engine.speculation.adaptation cimport advice
+from pyrdv.engine.state cimport (
+    LANE_BUFFERS, MESSAGE_PLACED, OP_RECV, OP_SYNC, OP_WAITING, PEER_NEW, PEER_UP, STAND_NEVER,
+    STAND_NONE, STAND_OWED, STAND_UP, STAND_WANTED, TELL, engine_t, message_t, op_t, peer_t, standing_t)
+from pyrdv.engine.wire cimport (
+    PACKET_PLACED, PACKET_STAND, PACKET_SYNC, WIRE_HEADER, WIRE_RTS, header_t, rts_t)
+from pyrdv.fabrics.contract cimport (
+    FABRIC_OK, WR_BEHIND, WR_SEND, WR_SIGNALED, WR_WRITE, work_request)
+
+
+cdef inline uint8_t following(uint8_t slot) noexcept nogil:
+    return <uint8_t> (slot + 1 if slot + 1 < LANE_BUFFERS else 0)
+
+
+# The sender's side -------------------------------------------------------------
+
+cdef bint place_ready(const peer_t *p, uint64_t length) noexcept nogil:
+    cdef const standing_t *s = &p.standing[0]
+    return (s.state == STAND_UP and 0 < length <= s.bytes and s.op == NULL
+            and s.used - s.freed < LANE_BUFFERS and not s.lane.busy >> s.slot & 1)
+
+
+cdef void place_fill(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+    cdef standing_t *s = &p.standing[0]
+    copy_plain(lane_buffer(e, s.lane, s.slot), op.buffer, op.length, False)
+    s.op = op
+
+
+cdef void place_drop(peer_t *p, const op_t *op) noexcept nogil:
+    if p.standing[0].op == op:
+        p.standing[0].op = NULL
+
+
+cdef int place_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+    cdef standing_t *s = &p.standing[0]
+    cdef header_t h
+    cdef work_request wr[2]
+    cdef int status
+    memset(wr, 0, sizeof(wr))
+    wr[0].opcode = WR_WRITE
+    wr[0].flags = WR_SIGNALED
+    wr[0].local = lane_buffer(e, s.lane, s.slot)
+    wr[0].local_key = s.lane.local.key
+    wr[0].remote = s.address + <uint64_t> s.slot * s.stride
+    wr[0].remote_key = s.key
+    wr[0].length = op.length
+    wr[0].id = lane_id(s.lane, s.slot)
+    header_fill(p, &h, PACKET_PLACED, op.context, op.tag, op.length,
+                op_cookie(op) if op.flags & OP_SYNC else 0)
+    h.flags = advice(e, p, op.context, op.tag)
+    if op.flags & OP_SYNC:
+        h.flags |= PACKET_SYNC
+    wr[1].opcode = WR_SEND
+    wr[1].flags = WR_BEHIND
+    wr[1].header = &h
+    wr[1].header_length = WIRE_HEADER
+    status = p.fabric.ops.post(p.fabric, p.rank, wr, 2)
+    if status != FABRIC_OK:
+        return status
+    s.lane.busy |= <uint8_t> (1 << s.slot)
+    s.slot = following(s.slot)
+    s.used += 1
+    s.op = NULL
+    e.moving += 1
+    e.counters.writes += 1
+    e.counters.sends_placed += 1
+    announcement_posted(e, p, &h)
+    if op.flags & OP_SYNC:
+        op.state = OP_WAITING
+    else:
+        op_complete(e, op, 0)
+    return FABRIC_OK
+
+
+cdef bint stand_arrived(engine_t *e, peer_t *p, const rts_t *stand) noexcept nogil:
+    cdef standing_t *s = &p.standing[0]
+    if s.state != STAND_NONE or p.finished or stand.header.context == 0:
+        return False
+    s.stride = stand.header.context
+    s.bytes = <uint32_t> min(<uint64_t> min(s.stride, e.lane_bytes), p.fabric.transfer_max)
+    s.address = stand.address
+    s.key = stand.key
+    s.state = STAND_WANTED
+    e.call_needed = 1
+    return True
+
+
+# The receiver's side -----------------------------------------------------------
+
+cdef void stand_consider(engine_t *e, peer_t *p) noexcept nogil:
+    cdef standing_t *s = &p.standing[1]
+    if s.state != STAND_NONE:
+        return
+    s.large += 1
+    if s.large >= e.standing_after:
+        s.state = STAND_WANTED
+        e.call_needed = 1
+
+
+cdef void stand_act(engine_t *e, peer_t *p) noexcept nogil:
+    cdef standing_t *s
+    cdef int receiving
+    if p.broken or p.gone or p.finished:
+        return
+    for receiving in range(2):
+        s = &p.standing[receiving]
+        if s.state != STAND_WANTED:
+            continue
+        s.lane = lane_stand(e, p, receiving)
+        if s.lane == NULL:
+            s.state = STAND_NEVER
+        elif receiving:
+            s.bytes = e.lane_bytes
+            s.state = STAND_OWED
+            peer_activate(e, p)
+        else:
+            s.state = STAND_UP
+
+
+cdef void stand_serve(engine_t *e, peer_t *p) noexcept nogil:
+    cdef standing_t *s = &p.standing[1]
+    cdef rts_t stand
+    cdef work_request wr
+    if s.state != STAND_OWED:
+        return
+    if p.state != PEER_UP or p.finished or p.finish_told:
+        if p.state == PEER_NEW:
+            e.call_needed = 1
+            peer_activate(e, p)
+        return
+    header_fill(p, &stand.header, PACKET_STAND, s.bytes, 0, 0, 0)
+    stand.address = <uint64_t> s.lane.memory
+    stand.key = s.lane.local.key
+    memset(&wr, 0, sizeof(wr))
+    wr.opcode = WR_SEND
+    wr.header = &stand
+    wr.header_length = WIRE_RTS
+    if p.fabric.ops.post(p.fabric, p.rank, &wr, 1) == FABRIC_OK:
+        s.state = STAND_UP
+    else:
+        peer_activate(e, p)
+
+
+cdef void give_back(engine_t *e, peer_t *p, uint8_t slot) noexcept nogil:
+    cdef standing_t *s = &p.standing[1]
+    s.early |= <uint8_t> (1 << slot)
+    while s.early >> s.slot_freed & 1:
+        s.early &= <uint8_t> ~(1 << s.slot_freed)
+        s.slot_freed = following(s.slot_freed)
+        s.freed += 1
+    if s.freed - s.told >= TELL:
+        peer_activate(e, p)
+
+
+cdef void take(engine_t *e, peer_t *p, op_t *op, uint8_t slot, uint64_t length,
+               uint64_t cookie) noexcept nogil:
+    """Copy a matched message out; `cookie` is 0 if nobody wants to hear of it."""
+    cdef uint64_t room = length if length < op.length else op.length
+    if room:
+        copy_plain(op.buffer, lane_buffer(e, p.standing[1].lane, slot), room,
+                   copy_past_caches(room))
+    give_back(e, p, slot)
+    if cookie:
+        op.cookie = cookie
+        done_start(e, p, op)
+    else:
+        op_complete(e, op, op_fit(op))
+
+
+cdef int placed_arrived(engine_t *e, peer_t *p, const header_t *h) noexcept nogil:
+    cdef standing_t *s = &p.standing[1]
+    cdef uint8_t slot = s.slot
+    cdef uint64_t cookie = h.cookie if h.flags & PACKET_SYNC else 0
+    cdef op_t *op
+    cdef message_t *m = NULL
+    if s.state != STAND_UP or h.length == 0 or h.length > s.bytes \
+            or s.used - s.freed >= LANE_BUFFERS:
+        return -1
+    op = posted_find(e, h.context, p.rank, h.tag)
+    if op == NULL or op.kind != OP_RECV:
+        m = message_new(e, 0)
+        if m == NULL:
+            e.counters.packets_refused += 1
+            return 0
+        m.kind = MESSAGE_PLACED
+        m.peer = p.rank
+        m.context = h.context
+        m.tag = h.tag
+        m.length = h.length
+        m.cookie = cookie
+        m.slot = slot
+    s.slot = following(slot)
+    s.used += 1
+    if op == NULL or op.kind != OP_RECV:
+        message_keep(e, op, m)
+        return 1
+    posted_remove(e, op)
+    if e.policy != NULL and e.policy.met != NULL:
+        e.policy.met(e, p, op, h)
+    op_matched(op, p.rank, h.tag, h.length)
+    take(e, p, op, slot, h.length, cookie)
+    return 1
+
+
+cdef void placed_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
+    cdef peer_t *p = &e.peers[m.peer]
+    cdef uint64_t cookie = m.cookie
+    cdef uint64_t length = m.length
+    cdef uint8_t slot = m.slot
+    op_matched(op, m.peer, m.tag, length)
+    message_release(e, m)
+    take(e, p, op, slot, length, cookie)
