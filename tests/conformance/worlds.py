@@ -377,6 +377,8 @@ class PipelineChaosWorld(ChaosWorld):
         return {"arrival": self.rng.choice(("notice", "flags")), "lanes": self.rng.choice((1, 4)),
                 "lane_bytes": self.rng.choice((2048, 16384, 131072)),
                 "lane_block": self.rng.choice((64, 1024)),
+                "standing": self.rng.choice((0, 1, 4)),
+                "standing_after": self.rng.choice((1, 2)),
                 "chunk_first": self.rng.choice((500, 12288))}
 
 
@@ -405,6 +407,23 @@ class CachedChaosWorld(ChaosWorld):
                 if rank not in self.dead and self.network.regions(rank)] == []
 
 
+class FiguresChaosWorld(CachedChaosWorld):
+    """Any order of events, and what large messages cost is known: some are placed, some read."""
+
+    kind = "chaos-figures"
+    speculation = "off"
+
+    def tuning(self):
+        registration = self.rng.choice((1e-6, 100e-6, 1.0))
+        sizes = (4096, 1 << 20)
+        return {"standing_after": 1, "lane_bytes": self.rng.choice((16384, 131072)),
+                "speculation": self.rng.choice(("off", "indexed")),
+                "figures": [{"latency": 2e-6, "gap": 1e-7,
+                             "net": [[size, 2e-6 + size / 1e9] for size in sizes],
+                             "copy": [[size, size / 4e9] for size in sizes],
+                             "registration": [[size, registration] for size in sizes]}]}
+
+
 class CachedStagedWorld(StagedWorld):
     """Shared memory that checks keys, some of which outlive their messages."""
 
@@ -430,5 +449,5 @@ class ClassicShmWorld(ShmWorld):
 
 KINDS = {world.kind: world for world in (
     SimWorld, ChaosWorld, ShmWorld, StagedWorld, UnspeculativeChaosWorld, UnspeculativeShmWorld,
-    PipelineChaosWorld, PipelineShmWorld, CachedChaosWorld, CachedStagedWorld,
+    PipelineChaosWorld, PipelineShmWorld, CachedChaosWorld, FiguresChaosWorld, CachedStagedWorld,
     ClassicChaosWorld, ClassicShmWorld)}
