@@ -149,7 +149,7 @@ def test_registration_that_is_refused():
 
 def settings(**chosen):
     return types.SimpleNamespace(**{"eager_max": 0, "protocol": "auto", "speculation": "auto",
-                                    **chosen})
+                                    "pipeline_buffer": 128 << 10, **chosen})
 
 
 @pytest.mark.parametrize("size, chosen, taken, why", [
@@ -175,7 +175,7 @@ def test_predictions():
     times = doctor_protocols.predicted(FLAT, size)
     assert times["put"] < times["get"] < times["pipeline"] < times["get, fresh"] < times["eager"]
     refused = {**FLAT, "ends": ["a", "b"], "registration": [], "eager_max": 1, "packet_max": 999}
-    assert "refused" in doctor_protocols.page(refused, settings())[-6]
+    assert "refused" in doctor_protocols.page(refused, settings())[-7]
 
 
 @pytest.mark.parametrize("content, told", [

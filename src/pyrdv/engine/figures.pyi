@@ -5,6 +5,10 @@ from typing import Any
 
 def check(profile: Mapping[str, Any]) -> None: ...
 def predict(
-    profile: Mapping[str, Any], size: int, near: float = 1.0, far: float = 1.0
+    profile: Mapping[str, Any],
+    size: int,
+    near: float = 1.0,
+    far: float = 1.0,
+    buffer: int = 0,
 ) -> tuple[str, dict[str, float]]: ...
 def chunks(profile: Mapping[str, Any]) -> tuple[int, int]: ...

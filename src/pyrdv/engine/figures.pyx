@@ -80,10 +80,14 @@ cdef int figures_pick(const figures_t *f, uint64_t length, double near,
     return PICK_PIPELINE
 
 
+cdef double placed_time(const figures_t *f, double size) noexcept nogil:
+    """Nothing is asked, and nothing hides the copies."""
+    return at(&f.net, size) + 2 * at(&f.copy, size)
+
+
 cdef bint figures_place(const figures_t *f, uint64_t length, double near,
                         double far) noexcept nogil:
-    return f.known and at(&f.net, length) + 2 * at(&f.copy, length) \
-        <= get_time(f, length, near, far)
+    return f.known and placed_time(f, length) <= get_time(f, length, near, far)
 
 
 cdef int fabric_index(const engine_t *e, const peer_t *p) noexcept nogil:
@@ -161,7 +165,7 @@ def check(profile):
     fill(&f, profile)
 
 
-def predict(profile, size, near=1.0, far=1.0):
+def predict(profile, size, near=1.0, far=1.0, buffer=0):
     """Which way the engine would take, and what each way would cost.
 
     Parameters
@@ -173,17 +177,23 @@ def predict(profile, size, near=1.0, far=1.0):
     near, far : float
         How many messages a registration on this side and on the other would serve; 0: it is
         there already.
+    buffer : int
+        Bytes of a standing buffer of the receiver; 0: there is none.
 
     Returns
     -------
-    choice : {'get', 'pipeline'}
+    choice : {'placed', 'get', 'pipeline'}
     seconds : dict of str to float
-        Of each of the two.
+        Of each of the three.
     """
     cdef figures_t f
     fill(&f, profile)
-    return ("get" if figures_pick(&f, size, near, far) == PICK_GET else "pipeline",
-            {"get": get_time(&f, size, near, far), "pipeline": pipeline_time(&f, size)})
+    if size <= buffer and figures_place(&f, size, near, far):
+        choice = "placed"
+    else:
+        choice = "get" if figures_pick(&f, size, near, far) == PICK_GET else "pipeline"
+    return choice, {"placed": placed_time(&f, size), "get": get_time(&f, size, near, far),
+                    "pipeline": pipeline_time(&f, size)}
 
 
 def chunks(profile):

@@ -56,29 +56,36 @@ cdef void patience_reset(patience_t *p) noexcept nogil:
     p.yielding = False
 
 
-cdef void learn(engine_t *e, uint64_t waited) noexcept nogil:
-    """What was waited for came, or a slice passed without, `waited` ticks after the last event."""
-    cdef uint32_t longer = glance32(&e.longer)
-    cdef uint64_t yields = e.yield_ns * e.ticks.per_us // 1000
-    if waited < yields << (longer + 1):
-        if longer < DOUBLINGS:
-            note32(&e.longer, longer + 1)
-    elif longer and waited > yields << (DOUBLINGS + 1):
-        note32(&e.longer, longer - 1)
+cdef inline uint32_t learned(uint32_t longer, uint64_t yields, uint64_t waited,
+                             bint came) noexcept nogil:
+    """How long later waiters yield after one that slept: `yields` times 2**`longer` was not enough.
+
+    `waited`: how long ago the last event was when something `came`, or a slice had passed."""
+    if came and waited < yields << (longer + 1):
+        return min(longer + 1, <uint32_t> DOUBLINGS)
+    if longer and waited > yields << (DOUBLINGS + 1):
+        return longer - 1
+    return longer
 
 
 cdef bint sleep(engine_t *e, patience_t *p, uint64_t spin) noexcept nogil:
     cdef pollfd wanted
+    cdef uint64_t now
+    cdef bint came
     cdef bint slept = engine_sleep_prepare(e, p.epoch)
     if slept:
         wanted.fd = e.wait_fd
         wanted.events = POLLIN
         poll(&wanted, 1, SLICE_MS)
         engine_sleep_finish(e)
-        learn(e, ticks_now() - p.since - spin)
-    if not slept or engine_turn(e):
+    came = not slept or engine_turn(e)
+    now = ticks_now()
+    if slept:
+        note32(&e.longer, learned(glance32(&e.longer), e.yield_ns * e.ticks.per_us // 1000,
+                                  now - p.since - spin, came))
+    if came:
         # Yield before sleeping again: more may follow.  Not after a fabric's timer.
-        p.since = ticks_now() - spin
+        p.since = now - spin
     return slept
 
 
@@ -179,6 +186,27 @@ cdef int wait_turn(Engine engine, patience_t *p) except -1:
         look_around(engine)
     help_pending(engine, slept)
     return 0
+
+
+def patience(longer, yields, waited, came):
+    """Doublings of the time that waiters yield, after one has slept.
+
+    Parameters
+    ----------
+    longer : int
+        Doublings before.
+    yields : int
+        The time without doublings, in any unit.
+    waited : int
+        How long ago the last event was, when something came or a slice of sleep had passed.
+    came : bool
+        Whether something came.
+
+    Returns
+    -------
+    int
+    """
+    return learned(longer, yields, waited, came)
 
 
 def wait_until(Engine engine, condition, timeout=None):

@@ -12,12 +12,13 @@ from pyrdv.engine.profiles import ProfileError, load
 from pyrdv.tools import bench_report as report, cost_model, tune
 
 SIZES = [1024 << k for k in range(0, 15, 2)]
-WAYS = ("eager", "put", "get", "get, fresh", "pipeline")
+WAYS = ("eager", "placed", "put", "get", "get, fresh", "pipeline")
 __all__ = ["SIZES", "ProfileError", "choice", "load", "page", "predicted"]
 #: Uses of a registration for which the table says what is cheaper.
 USES = (1, 2, 4, 8, 16)
 WAYS_TEXT = """\
-eager: copied into a packet and out of it. put: the receive came first and has offered its buffer.
+eager: copied into a packet and out of it. placed: the same through buffers that a receiver gives to
+those that send it large messages. put: the receive came first and has offered its buffer.
 get: read by the receiver; registered before, or fresh: both sides register for this message.
 pipeline: copied through registered buffers, while both sides are in the library."""
 
@@ -27,6 +28,7 @@ def predicted(profile, size):
     fresh = figures.predict(profile, size)[1]
     return {
         "eager": cost_model.naive_copy(profile, size),
+        "placed": fresh["placed"],
         "put": cost_model.net(profile, size),
         "get": figures.predict(profile, size, 0, 0)[1]["get"],
         "get, fresh": fresh["get"],
@@ -45,20 +47,24 @@ def choice(profile, settings, size):
         return "pipeline", "PYRDV_PROTOCOL=pipeline"
     spare = "" if settings.protocol == "get" else "; pipeline if the memory cannot be registered"
     if settings.protocol == "auto" and profile["ends"][0].startswith("verbs"):
-        spare += copied(profile, size)
+        spare += copied(profile, size, settings.pipeline_buffer)
     if settings.speculation == "off":
         return "get", f"PYRDV_SPECULATION=off{spare}"
     return "put or get", f"whoever comes first{spare}"
 
 
-def copied(profile, size):
+def copied(profile, size, buffer):
     """When the engine would rather copy than register, in words."""
-    most = max((uses for uses in USES
-                if figures.predict(profile, size, uses, uses)[0] == "pipeline"), default=0)
-    if not most:
-        return ""
-    often = "new memory" if most == 1 else f"memory used up to {most} times"
-    return f"; pipeline from {often} while both sides wait"
+    words = ""
+    for way, when in (("placed", ""), ("pipeline", " while both sides wait")):
+        most = max((uses for uses in USES
+                    if figures.predict(profile, size, uses, uses, buffer)[0] == way), default=0)
+        if figures.predict(profile, size, 0, 0, buffer)[0] == way:
+            words += f"; {way} from any memory{when}"
+        elif most:
+            often = "new memory" if most == 1 else f"memory used up to {most} times"
+            words += f"; {way} from {often}{when}"
+    return words
 
 
 def page(profile, settings):

@@ -30,7 +30,7 @@ from pyrdv.memory.mappings cimport cache_holds, cache_used, cache_uses
 
 
 cdef enum:
-    USES = 4                    # of a registration, where nothing is known of the memory
+    USES = 1                    # of a registration, where buffers would be good for new memory at least
 
 
 cdef uint64_t eager_limit(engine_t *e, peer_t *p) noexcept nogil:
