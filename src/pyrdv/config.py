@@ -161,6 +161,11 @@ KNOBS = (
          "a CRC where the device promises no order), notice by a packet behind each part, auto is "
          "flags where the device promises order and else notice.",
          choices=("auto", "flags", "notice")),
+    Knob("standing_peers", "int", 4,
+         "Peers to each of which a rank gives three such buffers of their own, into which they "
+         "write messages without asking, where RDMA devices join them and that costs less; 0: "
+         "none.",
+         low=0, high=65535),
     Knob("speculation", "choice", "auto",
          "Whether a large receive that comes before its message offers its buffer, so that the "
          "sender writes into it: indexed tells the sender which message it waits for, classic "

@@ -283,8 +283,8 @@ class World:
             yield_ns=YIELD_NETWORK_NS if ways.routes else YIELD_NS, routes=ways.routes,
             speculation=_speculation(ways), adapt=config.speculation_threshold,
             initial_turn=config.initial_turn, protocol=config.protocol,
-            arrival=config.pipeline_arrival,
-            lane_bytes=config.pipeline_buffer & ~4095, figures=ways.figures(),
+            arrival=config.pipeline_arrival, lane_bytes=config.pipeline_buffer & ~4095,
+            standing=config.standing_peers, figures=ways.figures(),
             registrations=Registrations(
                 config.registration_cache, config.registration_bytes or limits.default_bytes(),
                 config.registration_entries))

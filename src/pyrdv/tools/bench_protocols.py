@@ -25,7 +25,7 @@ SOURCE = ("Denis, A High-Performance Superpipeline Protocol for InfiniBand, 2011
           "ConnectX DDR")
 #: Those that differ where nothing has to be registered.
 UNREGISTERED = ("get-auto", "pipeline", "auto")
-COUNTED = ("sends_eager", "sends_rendezvous", "sends_piped", "registration_hits",
+COUNTED = ("sends_eager", "sends_placed", "sends_rendezvous", "sends_piped", "registration_hits",
            "registration_misses")
 
 
