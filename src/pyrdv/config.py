@@ -28,7 +28,7 @@ class Knob:
     help : str
         One sentence for ``pyrdv config`` and the documentation.
     low, high : int or float, optional
-        Inclusive bounds.
+        Inclusive bounds; the default may lie outside.
     unit : str, optional
         Printed after the value.
     choices : tuple of str, optional
@@ -69,11 +69,16 @@ class Knob:
             "int": f"a whole number{' of ' + self.unit if self.unit else ''}",
             "seconds": "a number of seconds such as 5 or 0.5",
         }[self.kind]
-        if self.low is not None and self.high is not None:
-            return f"{what}, from {self.low} to {self.high}"
         if self.low is not None:
-            return f"{what}, at least {self.low}"
+            what += (f", at least {self.low}" if self.high is None else
+                     f", from {self.low} to {self.high}")
+            if not self._within(self.default):
+                what += f", or {self.show(self.default)}"
         return what
+
+    def _within(self, value):
+        return ((self.low is None or value >= self.low)
+                and (self.high is None or value <= self.high))
 
     def parse(self, text):
         """Turn the text of the variable into a value; ConfigError says what is allowed."""
@@ -81,9 +86,7 @@ class Knob:
             value = _PARSERS[self.kind](self, text.strip())
         except (ValueError, OverflowError):
             value = None
-        if value is None or (self.low is not None and not value >= self.low) or (
-            self.high is not None and not value <= self.high
-        ):
+        if value is None or value != self.default and not self._within(value):
             raise ConfigError(
                 f"{self.variable}={text!r} is not allowed: it must be {self.allowed()} "
                 f"(default {self.show(self.default) or 'empty'}); correct it or unset the variable",
@@ -152,9 +155,9 @@ KNOBS = (
          "File of `pyrdv tune` with the costs of messages here, by which auto chooses; one of "
          "another device or version is not used, with a warning.  Empty: what is built in.",
          form="a path that can be printed"),
-    Knob("pipeline_buffer", "size", 128 << 10,
+    Knob("pipeline_buffer", "size", 0,
          "One of the three bounce buffers of a message that is moved by pipeline; four sets of "
-         "them on each side, or one per peer in use.",
+         "them on each side, or one per peer in use.  0: 128K, with soft devices 256K.",
          low=16 << 10, high=64 << 20),
     Knob("pipeline_arrival", "choice", "auto",
          "How a receiver sees the parts of a pipeline arrive: flags by polling memory (checked by "

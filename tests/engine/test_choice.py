@@ -195,7 +195,7 @@ def test_the_doctor_says_what_the_engine_does(pair, size, cost):
     for seed in range(4):
         one.send(np.full(size, seed, np.uint8), np.zeros(size, np.uint8))
     taken = "placed" if one.count("sends_placed") else "pipeline" if one.picks()[2] else "get"
-    assert taken == figures.predict(known, size, buffer=BUFFER)[0]
+    assert taken == figures.predict(known, size, standing=True)[0]
     settings = type("", (), {"eager_max": 0, "protocol": "auto", "speculation": "off",
                              "pipeline_buffer": BUFFER})
     told = doctor_protocols.choice(known, settings, size)[1]

@@ -170,7 +170,6 @@ cdef class Engine:
         policy_choose(e, speculation, windows)
         e.adapt = adapt
         e.initial_turn = initial_turn
-        lanes_configure(e, pipeline)
         e.spin_ns = spin_ns
         e.yield_ns = yield_ns
         ticks_begin(&e.ticks)
@@ -179,6 +178,7 @@ cdef class Engine:
                 or pools_reserve(e):
             raise MemoryError
         add_fabrics(e, self.fabrics, routes or {})
+        lanes_configure(e, pipeline)
         figures_configure(e, figures)
         set_allowance(e, unexpected_max)
         self.registrations = Registrations() if registrations is None else registrations

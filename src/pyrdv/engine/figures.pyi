@@ -9,6 +9,7 @@ def predict(
     size: int,
     near: float = 1.0,
     far: float = 1.0,
-    buffer: int = 0,
+    standing: bool = False,
+    buffer: int = 131072,
 ) -> tuple[str, dict[str, float]]: ...
 def chunks(profile: Mapping[str, Any]) -> tuple[int, int]: ...

@@ -23,7 +23,7 @@ cdef enum:
     FIRST_MOST = 128 << 10
     GROWTH_LEAST = 110
     GROWTH_MOST = 400
-    BUFFER = 128 << 10          # bound of a chunk, PYRDV_PIPELINE_BUFFER
+    BUFFER = 128 << 10          # bytes of a bounce buffer, where nobody says
 
 
 cdef double at(const line_t *line, double size) noexcept nogil:
@@ -60,12 +60,12 @@ cdef double pipeline_time(const figures_t *f, double size) noexcept nogil:
     cdef double chunk = f.chunk_first
     cdef double left = size
     cdef double count = 0
-    while left > chunk and chunk < BUFFER:
+    while left > chunk and chunk < f.buffer:
         left -= chunk
         count += 1
         chunk = chunk * f.chunk_growth / 100
-    if chunk > BUFFER:
-        chunk = BUFFER
+    if chunk > f.buffer:
+        chunk = f.buffer
     if left > chunk:
         count += <double> <uint64_t> (left / chunk)
     else:
@@ -120,7 +120,7 @@ cdef double slope(const line_t *line) noexcept nogil:
         / (line.bytes[last] - line.bytes[last - 1])
 
 
-cdef int fill(figures_t *f, profile) except -1:
+cdef int fill(figures_t *f, profile, buffer) except -1:
     cdef double copy, net
     memset(f, 0, sizeof(figures_t))
     fill_line(&f.net, "net", profile["net"])
@@ -133,6 +133,7 @@ cdef int fill(figures_t *f, profile) except -1:
     if not 0 <= f.latency < INFINITY or not 0 <= f.gap < INFINITY:
         raise ValueError("'latency' and 'gap' must be times")
     f.registrable = INFINITY
+    f.buffer = buffer
     if profile.get("registration_refused"):
         f.registrable = f.registration.bytes[max(1, f.registration.count) - 1]
     f.chunk_first = first_of(CAP_SOFT)      # all that is built in is of soft devices
@@ -155,17 +156,17 @@ cdef int figures_configure(engine_t *e, object profiles) except -1:
         e.figures[i].chunk_growth = CHUNK_GROWTH
     for i, profile in enumerate(profiles):
         if i < e.fabric_count and profile is not None:
-            fill(&e.figures[i], profile)
+            fill(&e.figures[i], profile, e.lane_bytes)
     return 0
 
 
 def check(profile):
     """Raise ValueError, KeyError or TypeError if the engine cannot read `profile`."""
     cdef figures_t f
-    fill(&f, profile)
+    fill(&f, profile, BUFFER)
 
 
-def predict(profile, size, near=1.0, far=1.0, buffer=0):
+def predict(profile, size, near=1.0, far=1.0, standing=False, buffer=BUFFER):
     """Which way the engine would take, and what each way would cost.
 
     Parameters
@@ -177,8 +178,10 @@ def predict(profile, size, near=1.0, far=1.0, buffer=0):
     near, far : float
         How many messages a registration on this side and on the other would serve; 0: it is
         there already.
+    standing : bool
+        Whether the receiver has given standing buffers.
     buffer : int
-        Bytes of a standing buffer of the receiver; 0: there is none.
+        Bytes of a bounce buffer.
 
     Returns
     -------
@@ -187,8 +190,8 @@ def predict(profile, size, near=1.0, far=1.0, buffer=0):
         Of each of the three.
     """
     cdef figures_t f
-    fill(&f, profile)
-    if size <= buffer and figures_place(&f, size, near, far):
+    fill(&f, profile, buffer)
+    if standing and size <= buffer and figures_place(&f, size, near, far):
         choice = "placed"
     else:
         choice = "get" if figures_pick(&f, size, near, far) == PICK_GET else "pipeline"
@@ -199,5 +202,5 @@ def predict(profile, size, near=1.0, far=1.0, buffer=0):
 def chunks(profile):
     """Bytes of a superpipeline's first chunk, and per cent of a chunk that the next one has."""
     cdef figures_t f
-    fill(&f, profile)
+    fill(&f, profile, BUFFER)
     return f.chunk_first, f.chunk_growth

@@ -30,11 +30,14 @@ from pyrdv.engine.state cimport (
     FABRICS_MAX, LANE_BUFFERS, OP_LANELESS, OP_WAITING, engine_t, figures_t, lane_t, op_t, peer_t,
     pool_t)
 from pyrdv.fabrics.contract cimport (
-    ACCESS_LOCAL, ACCESS_REMOTE_WRITE, CAP_LOCAL, FABRIC_AGAIN, FABRIC_FAILED, FABRIC_OK)
+    ACCESS_LOCAL, ACCESS_REMOTE_WRITE, CAP_LOCAL, CAP_SOFT, FABRIC_AGAIN, FABRIC_FAILED, FABRIC_OK)
 
 
 cdef enum:
     PAGE = 4096
+    USUAL = 128 << 10           # bytes of a bounce buffer
+    USUAL_SOFT = 256 << 10
+    SHARE = 4                   # standing buffers: one part in so many of what may stay registered
     NUMBERS_END = 1 << 30       # from here on the buffers are wiped and counted from 1 again (B5)
 
 
@@ -50,13 +53,22 @@ DEFAULTS = {
     # How a receiver sees parts of a pipeline arrive: `flags` in memory, `notice` by packets, `auto`
     # by flags where the fabric writes in order.
     "arrival": "auto",
-    "lane_bytes": 128 << 10,    # of one bounce buffer
+    "lane_bytes": 0,            # of one bounce buffer; 0: by the devices
     "lanes": 4,                 # triples of them per fabric and direction (B3)
     "standing": 4,              # peers whose messages may be placed (protocols/placed)
     "standing_after": 2,        # large messages before that
     "lane_block": 4096,         # of a block and its flag; a multiple of 8
     "chunk_first": 0,           # of the first chunk of a message; 0: by the figures
 }
+
+
+cdef uint32_t usual_bytes(const engine_t *e) noexcept nogil:
+    """Of a bounce buffer: more where packets are dear, for a copy that nothing hides is not."""
+    cdef int i
+    cdef uint32_t soft = 0
+    for i in range(e.fabric_count):
+        soft |= e.fabrics[i].capabilities & CAP_SOFT
+    return USUAL_SOFT if soft else USUAL
 
 
 cdef int lanes_configure(engine_t *e, given) except -1:
@@ -67,7 +79,7 @@ cdef int lanes_configure(engine_t *e, given) except -1:
     for name, words in (("protocol", PROTOCOLS), ("arrival", ARRIVALS)):
         if chosen[name] not in words:
             raise ValueError(f"{name}={chosen[name]!r} is not one of {', '.join(words)}")
-    lane_bytes, lanes = chosen["lane_bytes"], chosen["lanes"]
+    lane_bytes, lanes = chosen["lane_bytes"] or usual_bytes(e), chosen["lanes"]
     lane_block, chunk_first = chosen["lane_block"], chosen["chunk_first"]
     standing, standing_after = chosen["standing"], chosen["standing_after"]
     if lane_block < 16 or lane_block % 8 or lane_bytes % 8 or not lanes \
@@ -164,7 +176,9 @@ cdef lane_t *lane_new(engine_t *e, peer_t *p, pool_t *pool, bint receiving) noex
 
 cdef lane_t *lane_stand(engine_t *e, peer_t *p, bint receiving) noexcept nogil:
     cdef lane_t *lane
-    if e.standing_count[receiving] >= e.standing_most:
+    if e.standing_count[receiving] >= e.standing_most \
+            or (e.standing_count[0] + e.standing_count[1] + 1) * LANE_BUFFERS \
+            * <uint64_t> e.lane_bytes > e.cache.bytes_max // SHARE:
         return NULL
     lane = lane_make(e, p, receiving)
     # Where it cannot be registered, it is not tried for other peers again and again.

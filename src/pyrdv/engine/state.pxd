@@ -334,6 +334,7 @@ cdef struct figures_t:          # what messages over one fabric cost
     line_t copy
     line_t registration         # and the deregistration
     double registrable          # most bytes that can be registered
+    double buffer               # of a bounce buffer, bytes
     uint32_t chunk_first        # of superpipelines, bytes
     uint32_t chunk_growth       # per cent of a chunk that the next one has
 

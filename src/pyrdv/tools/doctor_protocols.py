@@ -47,7 +47,7 @@ def choice(profile, settings, size):
         return "pipeline", "PYRDV_PROTOCOL=pipeline"
     spare = "" if settings.protocol == "get" else "; pipeline if the memory cannot be registered"
     if settings.protocol == "auto" and profile["ends"][0].startswith("verbs"):
-        spare += copied(profile, size, settings.pipeline_buffer)
+        spare += copied(profile, size, settings.pipeline_buffer or tune.BUFFER)
     if settings.speculation == "off":
         return "get", f"PYRDV_SPECULATION=off{spare}"
     return "put or get", f"whoever comes first{spare}"
@@ -55,11 +55,13 @@ def choice(profile, settings, size):
 
 def copied(profile, size, buffer):
     """When the engine would rather copy than register, in words."""
+    def chosen(uses):
+        return figures.predict(profile, size, uses, uses, standing=True, buffer=buffer)[0]
+
     words = ""
     for way, when in (("placed", ""), ("pipeline", " while both sides wait")):
-        most = max((uses for uses in USES
-                    if figures.predict(profile, size, uses, uses, buffer)[0] == way), default=0)
-        if figures.predict(profile, size, 0, 0, buffer)[0] == way:
+        most = max((uses for uses in USES if chosen(uses) == way), default=0)
+        if chosen(0) == way:
             words += f"; {way} from any memory{when}"
         elif most:
             often = "new memory" if most == 1 else f"memory used up to {most} times"
