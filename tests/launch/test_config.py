@@ -35,6 +35,13 @@ def test_bad_sizes_name_variable_value_and_what_is_allowed(text):
         assert part in str(caught.value)
 
 
+def test_the_default_may_lie_outside_of_the_bounds():
+    assert config.load({"PYRDV_PIPELINE_BUFFER": "0"}).pipeline_buffer == 0
+    assert config.load({"PYRDV_PIPELINE_BUFFER": "16K"}).pipeline_buffer == 16 << 10
+    with pytest.raises(ConfigError, match="from 16384 to 67108864, or 0"):
+        config.load({"PYRDV_PIPELINE_BUFFER": "8K"})
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [("PYRDV_SPIN", "-2"), ("PYRDV_SPIN", "1.5"), ("PYRDV_TIMEOUT_START", "nan"),
