@@ -6,7 +6,7 @@ pytestmark = pytest.mark.verbs
 
 PROGRAM = """
 import json, os, sys, tempfile
-fixed = float(sys.argv[1])
+fixed, size = float(sys.argv[1]), int(sys.argv[2])
 sizes = [4096, 65536, 1 << 20]
 profile = {"schema": "pyrdv-tune/1", "latency": 1e-5, "gap": 1e-6, "overhead": 1e-6,
            "eager_max": 4096, "packet_max": 8192, "registration_refused": False,
@@ -34,7 +34,7 @@ def exchange(data, room, number):
             assert (room == (number + other) % 256).all()
 
 def new():
-    return np.empty(200_000, np.uint8)
+    return np.empty(size, np.uint8)
 
 for number in range(20):
     exchange(new(), new(), number)
@@ -46,27 +46,29 @@ counts.append(MPI.counters())
 """
 
 
-def test_new_memory_is_copied_and_old_is_registered(jobs):
+@pytest.mark.parametrize("size, way", [(600_000, "piped"), (200_000, "placed")])
+def test_new_memory_is_copied_and_old_is_registered(jobs, size, way):
     """Both kinds of program in one; `trust`, or iWARP devices would keep no receives registered."""
-    outcome = jobs.run(PROGRAM + """
-assert counts[0]["picks_piped"] > 10 and counts[0]["sends_piped"] > 10, counts
+    outcome = jobs.run(PROGRAM + f"""
+assert counts[0]["sends_{way}"] > 10, counts
 assert counts[1]["picks_cached"] > counts[0]["picks_cached"] + 20, counts
 print("exchanged")
-""", 2, first="export PYRDV_REGISTRATION_CACHE=trust", args=["2e-4"], limit=80)
+""", 2, first="export PYRDV_REGISTRATION_CACHE=trust", args=["2e-4", str(size)], limit=80)
     assert outcome.ok().lines == ["exchanged"] * 2
 
 
-def test_cheap_registrations(jobs):
+@pytest.mark.parametrize("size", [600_000, 200_000])
+def test_cheap_registrations(jobs, size):
     """What costs nothing is done: nothing is copied."""
     outcome = jobs.run(PROGRAM + """
-assert counts[1]["picks_piped"] == counts[1]["sends_piped"] == 0 < counts[1]["reads"], counts
+assert counts[1]["sends_placed"] == counts[1]["sends_piped"] == 0 < counts[1]["reads"], counts
 print("exchanged")
-""", 2, args=["1e-9"], limit=80)
+""", 2, args=["1e-9", str(size)], limit=80)
     assert outcome.ok().lines == ["exchanged"] * 2
 
 
 def test_a_profile_of_another_device_is_a_warning(jobs):
     outcome = jobs.run(PROGRAM.replace('("rxe", "siw")', '("xyz",)')
-                       + 'print("exchanged")', 2, args=["1e-9"], limit=80)
+                       + 'print("exchanged")', 2, args=["1e-9", "200000"], limit=80)
     assert outcome.status == 0 and outcome.lines == ["exchanged"] * 2, outcome
     assert "PYRDV_PROFILE is not used" in outcome.err and "xyz0:1" in outcome.err
