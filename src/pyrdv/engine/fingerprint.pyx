@@ -89,8 +89,7 @@ cdef void mix_standing(uint64_t *h, const standing_t *s) noexcept nogil:
     if s.state:
         mix(h, <uint64_t> s.state << 40 | <uint64_t> s.slot << 24 | <uint64_t> s.slot_freed << 16
             | <uint64_t> s.early << 8 | (s.lane.busy if s.lane != NULL else 0))
-        mix(h, <uint64_t> s.used << 32 | s.freed)
-        mix(h, <uint64_t> s.told << 32 | (s.op.index if s.op != NULL else 0xFFFFFFFFu))
+        mix(h, <uint64_t> s.used << 32 | (s.op.index if s.op != NULL else 0xFFFFFFFFu))
     mix(h, s.large)
 
 
@@ -108,6 +107,8 @@ cdef void mix_peer(uint64_t *h, peer_t *p) noexcept nogil:
     mix(h, p.patience)
     mix_standing(h, &p.standing[0])
     mix_standing(h, &p.standing[1])
+    mix(h, <uint64_t> p.freed[0] << 32 | p.freed[1])
+    mix(h, p.freed_told)
     if p.classes != NULL:
         for i in range(CLASSES):
             mix(h, <uint64_t> p.classes[i].halts << 32 | <uint64_t> p.classes[i].stopped << 16

@@ -25,7 +25,7 @@ from pyrdv.engine.op cimport memory_new
 from pyrdv.engine.speculation.adaptation cimport advice_told
 from pyrdv.engine.state cimport (
     MESSAGE_UNITS, OP_PEER_LOST, OP_QUEUED, OP_READY, PEER_CLOSED, PEER_LOST, PEER_NEW,
-    PEER_UP, SENT_LOG, TELL, UNIT, engine_t, op_t, peer_t, sent_t, standing_t)
+    PEER_UP, SENT_LOG, TELL, UNIT, engine_t, op_t, peer_t, sent_t)
 from pyrdv.engine.wire cimport PACKET_ADVICE, PACKET_CREDIT, WIRE_HEADER, header_t
 from pyrdv.fabrics.contract cimport (
     FABRIC_AGAIN, FABRIC_OK, WR_SEND, work_request)
@@ -64,12 +64,12 @@ cdef void header_fill(peer_t *p, header_t *h, int kind, uint32_t context, int32_
     h.length = length
     h.cookie = cookie
     h.credit = p.returned
-    h.freed = p.standing[1].freed
+    h.freed = p.freed[1]
 
 
 cdef void credits_told(peer_t *p, const header_t *h) noexcept nogil:
     p.returned_told = h.credit
-    p.standing[1].told = h.freed
+    p.freed_told = h.freed
 
 
 cdef void announcement_posted(engine_t *e, peer_t *p, const header_t *h) noexcept nogil:
@@ -113,21 +113,19 @@ cdef bint credit_take(peer_t *p, uint32_t credit) noexcept nogil:
 
 
 cdef bint freed_take(peer_t *p, uint32_t freed) noexcept nogil:
-    cdef standing_t *s = &p.standing[0]
-    if freed == s.freed or <int32_t> (freed - s.freed) < 0:
+    if freed == p.freed[0] or <int32_t> (freed - p.freed[0]) < 0:
         # As for credits.
         return True
-    if freed - s.freed > s.used - s.freed:
+    if freed - p.freed[0] > p.standing[0].used - p.freed[0]:
         return False
-    s.freed = freed
+    p.freed[0] = freed
     return True
 
 
 cdef void credit_serve(engine_t *e, peer_t *p) noexcept nogil:
-    cdef const standing_t *s = &p.standing[1]
     cdef header_t h
     cdef work_request wr
-    if p.returned - p.returned_told < e.eager_units >> 1 and s.freed - s.told < TELL:
+    if p.returned - p.returned_told < e.eager_units >> 1 and p.freed[1] - p.freed_told < TELL:
         return
     if p.state != PEER_UP:
         if p.state == PEER_NEW:

@@ -216,8 +216,6 @@ cdef struct standing_t:         # buffers for messages that are written unasked;
     uint8_t early               # receiving: bit i, buffer i was given back before an older one
     uint8_t large               # receiving: messages that it would have been good for
     uint32_t used               # messages so far, modulo 2**32
-    uint32_t freed              # buffers given back so far, in the order of the messages
-    uint32_t told               # receiving: of those, told to the peer
     uint32_t bytes              # that a message may have
     uint32_t stride             # sending: bytes from one buffer of the peer to the next
     lane_t *lane                # own memory: what is written into, or from
@@ -306,6 +304,8 @@ cdef struct peer_t:
     uint32_t eager_taken        # units that arrived, cumulative; modulo 2**32 like all of these
     uint32_t returned           # units we give back, cumulative
     uint32_t returned_told      # as last told to the peer
+    uint32_t freed[2]           # standing buffers given back, cumulative: [0] to us, [1] by us
+    uint32_t freed_told         # of those by us, as last told to the peer
     uint8_t revoking            # revoke_state of the RTRs we sent
     uint8_t revoke_owed         # it revoked its RTRs: REVOKED is to be posted
     uint32_t offer_count

@@ -48,7 +48,7 @@ from pyrdv.engine.state cimport (
 from pyrdv.engine.wire cimport (
     PACKET_PLACED, PACKET_STAND, PACKET_SYNC, WIRE_HEADER, WIRE_RTS, header_t, rts_t)
 from pyrdv.fabrics.contract cimport (
-    FABRIC_OK, WR_BEHIND, WR_SEND, WR_SIGNALED, WR_WRITE, work_request)
+    FABRIC_AGAIN, FABRIC_OK, WR_BEHIND, WR_SEND, WR_SIGNALED, WR_WRITE, work_request)
 
 
 cdef inline uint8_t following(uint8_t slot) noexcept nogil:
@@ -60,7 +60,7 @@ cdef inline uint8_t following(uint8_t slot) noexcept nogil:
 cdef bint place_ready(const peer_t *p, uint64_t length) noexcept nogil:
     cdef const standing_t *s = &p.standing[0]
     return (s.state == STAND_UP and 0 < length <= s.bytes and s.op == NULL
-            and s.used - s.freed < LANE_BUFFERS and not s.lane.busy >> s.slot & 1)
+            and s.used - p.freed[0] < LANE_BUFFERS and not s.lane.busy >> s.slot & 1)
 
 
 cdef void place_fill(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
@@ -98,12 +98,14 @@ cdef int place_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     wr[1].header = &h
     wr[1].header_length = WIRE_HEADER
     status = p.fabric.ops.post(p.fabric, p.rank, wr, 2)
+    if status == FABRIC_AGAIN:
+        return status
+    s.op = NULL
     if status != FABRIC_OK:
         return status
     s.lane.busy |= <uint8_t> (1 << s.slot)
     s.slot = following(s.slot)
     s.used += 1
-    s.op = NULL
     e.moving += 1
     e.counters.writes += 1
     e.counters.sends_placed += 1
@@ -190,8 +192,8 @@ cdef void give_back(engine_t *e, peer_t *p, uint8_t slot) noexcept nogil:
     while s.early >> s.slot_freed & 1:
         s.early &= <uint8_t> ~(1 << s.slot_freed)
         s.slot_freed = following(s.slot_freed)
-        s.freed += 1
-    if s.freed - s.told >= TELL:
+        p.freed[1] += 1
+    if p.freed[1] - p.freed_told >= TELL:
         peer_activate(e, p)
 
 
@@ -217,7 +219,7 @@ cdef int placed_arrived(engine_t *e, peer_t *p, const header_t *h) noexcept nogi
     cdef op_t *op
     cdef message_t *m = NULL
     if s.state != STAND_UP or h.length == 0 or h.length > s.bytes \
-            or s.used - s.freed >= LANE_BUFFERS:
+            or s.used - p.freed[1] >= LANE_BUFFERS:
         return -1
     op = posted_find(e, h.context, p.rank, h.tag)
     if op == NULL or op.kind != OP_RECV:
