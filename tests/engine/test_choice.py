@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import time
 import warnings
 
 import numpy as np
@@ -161,6 +162,47 @@ def test_a_sender_learns_that_its_peer_waits(pair):
     one.send(fresh(7), fresh(99), (True, False))
     one.send(fresh(8), fresh(99), (True, False))
     assert one.picks()[3] == 3 and one.count("reads", 1) == 1
+
+
+def started(one, number, wanted=(True, True), late=0.0):
+    """A message by calls that go on, whose callers then wait, `late` seconds later, or do not."""
+    data, room = fresh(number), fresh(99)
+    operations = [one.ends[0].send(1, 0, data, owned=True),
+                  one.ends[1].receive(0, 0, room, owned=True)]
+    time.sleep(late)
+    for operation, waits in zip(operations, wanted, strict=True):
+        if waits:
+            operation.wanted()
+    for _ in range(2000):
+        for end in one.ends:
+            end.turn()
+        if all(operation.ended() for operation in operations):
+            break
+    assert np.array_equal(data, room)
+    for operation in operations:
+        operation.release()
+
+
+#: A message takes 2.6 s over it, so "soon" is 0.3 s.
+SLOW = {**PROHIBITIVE, "net": [[size, size / 1e5] for size in tune.SIZES]}
+
+
+def test_who_soon_waits_counts_as_waiting(pair):
+    """`Isend` and `Irecv`, then `Waitall`: after two of them both sides may copy; one that came late
+    or never ends that."""
+    one = pair(SLOW)
+    for number in range(6):
+        started(one, number)
+    assert one.count("sends_piped") == 4
+    for how in ({"late": 0.4}, {"wanted": (False, True)}, {"wanted": (True, False)}):
+        # By what was known when it started; the next ones go by what it showed.
+        started(one, 7, **how)
+        piped = one.count("sends_piped")
+        started(one, 8)
+        assert one.count("sends_piped") == piped, how
+        for number in range(3):
+            started(one, number)
+        assert one.count("sends_piped") > piped, how
 
 
 def test_cheap_registrations(pair):

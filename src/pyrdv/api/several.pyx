@@ -2,6 +2,7 @@
 """Several requests at once: what the class methods of `Request` are made of."""
 from pyrdv.api.request cimport Request
 from pyrdv.api.status cimport Status
+from pyrdv.engine.calls cimport LARGE, engine_wanted
 from pyrdv.progress.polling cimport patience_reset, patience_t, wait_turn
 
 from pyrdv.api.constants import UNDEFINED
@@ -9,6 +10,8 @@ from pyrdv.api.constants import UNDEFINED
 
 cdef int wait_for_all(requests) except -1:
     cdef Request request
+    if len(requests) > 1:
+        want_all(requests)
     for request in requests:
         request.block()
     return 0
@@ -44,6 +47,15 @@ cdef int describe_all(requests, statuses) except -1:
     for request, status in zip(requests, make_room(statuses, len(requests))):
         if status is not None:
             request.describe(status)
+    return 0
+
+
+cdef int want_all(requests) except -1:
+    """Tell the engine that all are waited for, not just the first one."""
+    cdef Request request
+    for request in requests:
+        if request.op != NULL and request.op.length > LARGE:
+            engine_wanted(request.comm.engine.c, request.op, request.generation)
     return 0
 
 

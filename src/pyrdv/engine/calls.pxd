@@ -16,6 +16,10 @@ cdef extern from "lock.h" nogil:
     void engine_unlock(uint32_t *lock)
     void cpu_relax()
 
+cdef enum:
+    LARGE = 1 << 16             # bytes above which a receive makes an initial step, and who waits is
+                                # of interest
+
 cdef enum send_how:             # added up
     SEND_SYNC = 1               # complete only when matched
     SEND_WAITS = 2              # the caller will wait for it at once
@@ -55,6 +59,8 @@ cdef int engine_turn(engine_t *e) noexcept nogil
 # `epoch` is what engine_sleep_prepare wants when it is not.  `waits`: the caller does until it is.
 cdef bint engine_test(engine_t *e, op_t *op, uint32_t generation, bint waits,
                       uint32_t *epoch) noexcept nogil
+# A caller waits for `op` and others, from now on.
+cdef void engine_wanted(engine_t *e, op_t *op, uint32_t generation) noexcept nogil
 # `op` is a receive from anybody and nobody is left who could send: it ends as lost.
 cdef bint engine_hopeless(engine_t *e, op_t *op, uint32_t generation) noexcept nogil
 cdef void engine_release(engine_t *e, op_t *op) noexcept nogil

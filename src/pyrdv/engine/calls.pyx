@@ -22,12 +22,9 @@ from pyrdv.engine.state cimport (
     OP_WAITING, OP_WRITING, PEER_CLOSED, PEER_LOST, PEER_SELF, PEER_UP, WAITS_HERE,
     engine_t, message_t, op_t, peer_t)
 from pyrdv.engine.step cimport announce, keep_moving, maintain, step, turn
+from pyrdv.engine.waiting cimport waiting_begins, waiting_unknown
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_OK
 from pyrdv.memory.mappings cimport owner_t
-
-
-cdef enum:
-    LARGE = 1 << 16             # receives above it make an initial step
 
 
 cdef void wake_sleepers(engine_t *e, uint32_t epoch) noexcept nogil:
@@ -66,6 +63,8 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
         op.flags |= OP_SYNC
     if how & SEND_WAITS:
         op.waits = WAITS_HERE
+    elif length > LARGE:
+        waiting_unknown(e, op)
     if length > eager_limit(e, p) and (p.queue_head != NULL or not place_try(e, p, op)) \
             and prepare(e, p, op) != FABRIC_OK:
         op_complete(e, op, OP_NOT_REGISTERED)
@@ -122,6 +121,8 @@ cdef int recv_locked(engine_t *e, int kind, uint32_t peer, uint32_t context, int
     op_own(op, owner)
     if waits:
         op.waits = WAITS_HERE
+    elif length > LARGE:
+        waiting_unknown(e, op)
     if e.unexpected.entries:
         m = unexpected_find(e, context, peer, tag)
     if m != NULL:
@@ -257,8 +258,8 @@ cdef bint engine_test(engine_t *e, op_t *op, uint32_t generation, bint waits,
     engine_lock(&e.lock)
     done = op.generation != generation or op.state == OP_COMPLETE
     if not done:
-        if waits:
-            op.waits |= WAITS_HERE
+        if waits and not op.waits & WAITS_HERE:
+            waiting_begins(e, op)
         epoch[0] = e.epoch
         turn(e)
         wake_sleepers(e, epoch[0])
@@ -266,6 +267,13 @@ cdef bint engine_test(engine_t *e, op_t *op, uint32_t generation, bint waits,
         done = op.generation != generation or op.state == OP_COMPLETE
     engine_unlock(&e.lock)
     return done
+
+
+cdef void engine_wanted(engine_t *e, op_t *op, uint32_t generation) noexcept nogil:
+    engine_lock(&e.lock)
+    if op.generation == generation and op.state != OP_COMPLETE and not op.waits & WAITS_HERE:
+        waiting_begins(e, op)
+    engine_unlock(&e.lock)
 
 
 cdef bint engine_hopeless(engine_t *e, op_t *op, uint32_t generation) noexcept nogil:

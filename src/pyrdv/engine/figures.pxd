@@ -12,6 +12,8 @@ cdef enum pick:
 # this side and on the other would serve; 0: that side is registered.
 cdef int figures_pick(const figures_t *f, uint64_t length, double near,
                       double far) noexcept nogil
+# Seconds that a WRITE of `length` bytes takes.
+cdef double figures_net(const figures_t *f, uint64_t length) noexcept nogil
 # Whether it costs less to copy `length` bytes into a standing buffer and out of it than to read
 # them.
 cdef bint figures_place(const figures_t *f, uint64_t length, double near,

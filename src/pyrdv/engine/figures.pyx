@@ -73,6 +73,10 @@ cdef double pipeline_time(const figures_t *f, double size) noexcept nogil:
     return 2 * f.latency + max(net, copies) + (count + 1) * f.gap + at(&f.copy, chunk)
 
 
+cdef double figures_net(const figures_t *f, uint64_t length) noexcept nogil:
+    return at(&f.net, length)
+
+
 cdef int figures_pick(const figures_t *f, uint64_t length, double near,
                       double far) noexcept nogil:
     if not f.known or get_time(f, length, near, far) <= pipeline_time(f, length):

@@ -17,6 +17,7 @@ from pyrdv.engine.state cimport (
     DATA_CLASSES, MESSAGES_LOW, OFFERS_LOW, OP_COMPLETE, OP_FREE, OP_NO_MEMORY,
     OP_NOT_REGISTERED, OP_REGISTERED, OP_TRUNCATED, OPS_PER_SLAB, engine_t, message_t, offer_t,
     op_t)
+from pyrdv.engine.waiting cimport waiting_never
 from pyrdv.engine.wire cimport WIRE_HEADER
 from pyrdv.fabrics.contract cimport (
     ACCESS_KEPT, ACCESS_LOCAL, ACCESS_REMOTE_READ, ACCESS_REMOTE_WRITE, CAP_OPEN_SINK, CAP_PINS,
@@ -81,6 +82,7 @@ cdef op_t *op_new(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_
     op.total = 0
     op.moved = 0
     op.waits = 0
+    op.born = 0
     op.message = NULL
     op.lane = NULL
     op.owner = NULL
@@ -134,6 +136,8 @@ cdef void op_complete(engine_t *e, op_t *op, int error) noexcept nogil:
         # The lane may still have WRITEs under way, from memory of its own.
         op.lane.op = NULL
         op.lane = NULL
+    if op.born:
+        waiting_never(e, op)
     op.error = error
     op.state = OP_COMPLETE
     e.epoch += 1

@@ -9,7 +9,7 @@ from libc.stdint cimport int32_t, uint64_t
 
 from pyrdv.engine.calls cimport (
     SEND_WAITS, engine_cancel, engine_probe, engine_recv, engine_recv_matched, engine_release,
-    engine_send, engine_turn, envelope_t)
+    engine_send, engine_turn, engine_wanted, envelope_t)
 from pyrdv.engine.engine cimport Engine
 from pyrdv.engine.fingerprint cimport engine_fingerprint
 from pyrdv.engine.state cimport (
@@ -52,6 +52,11 @@ cdef class Operation:
         if op != NULL and op.state == OP_COMPLETE:
             self.result = (op.error, <int32_t> op.source, op.source_tag, op.total)
         return self.result is not None
+
+    def wanted(self):
+        """Whoever has it waits until it is complete."""
+        if self.op != NULL:
+            engine_wanted(self.engine.c, self.op, self.op.generation)
 
     def release(self):
         """Give a complete one back to the engine."""

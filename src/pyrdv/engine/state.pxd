@@ -174,6 +174,7 @@ cdef struct op_t:
     uint32_t grant_block
     uint8_t grant_flags
     uint8_t waits               # wait_flag
+    uint64_t born               # ticks when it was started, by a call that went on; 0: judged
 
 cdef struct lane_t:             # three registered bounce buffers
     lane_t *next                # of its pool, or of the lanes in use
@@ -320,6 +321,7 @@ cdef struct peer_t:
     peer_t *next_laneless       # engine.laneless
     uint8_t laneless            # it is in that list
     uint8_t patience            # its last receives of large messages, in a row, that waited
+    uint8_t prompt[2]           # own large sends, and receives, in a row, that were soon waited for
 
 cdef struct line_t:             # a piecewise linear function of bytes, in seconds
     uint32_t count

@@ -113,6 +113,7 @@ cdef int place_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     if op.flags & OP_SYNC:
         op.state = OP_WAITING
     else:
+        op.born = 0             # it says nothing of longer ones
         op_complete(e, op, 0)
     return FABRIC_OK
 

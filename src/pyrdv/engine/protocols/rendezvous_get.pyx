@@ -31,7 +31,8 @@ from pyrdv.engine.speculation.adaptation cimport advice
 from pyrdv.engine.state cimport (
     CHOICE_GET, CHOICE_PIPELINE, MESSAGE_RTS, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST,
     OP_PIPED, OP_READING, OP_RECV, OP_REFUSED, OP_REGISTERED, OP_SEND, OP_WAITING, PAIR_ACK,
-    PEER_NEW, PEER_UP, WAITS_HERE, WAITS_THERE, engine_t, message_t, op_t, peer_t)
+    PEER_NEW, PEER_UP, WAITS_THERE, engine_t, message_t, op_t, peer_t)
+from pyrdv.engine.waiting cimport waiting_here
 from pyrdv.engine.wire cimport (
     PACKET_PIPED, PACKET_RTS, PACKET_RTS_ACK, PACKET_WAITING, WIRE_HEADER, WIRE_RTS,
     header_t, rts_t)
@@ -48,7 +49,7 @@ cdef int rts_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     rts.header.flags = advice(e, p, op.context, op.tag)
     if e.policy != NULL and e.policy.advice != NULL:
         rts.header.flags |= e.policy.advice(e, p, op.context, op.tag)
-    if op.waits & WAITS_HERE:
+    if waiting_here(e, op):
         rts.header.flags |= PACKET_WAITING
     rts.address = rts.key = 0
     if op.flags & OP_PIPED:

@@ -8,8 +8,8 @@ less than asking (`figures`); rendezvous otherwise.  A rendezvous reads or write
 registered or copying it costs less (`figures`): then the superpipeline moves it.
 
 A READ goes on by itself, a superpipeline only in calls of both sides.  So it is chosen for its
-speed only where both ends wait for just this message: the receiver knows of its own and is
-told of the sender's by RTS; the sender guesses by what DONE told of the receives before.  The
+speed only where both ends wait (`waiting`): the receiver knows of its own and is told of the
+sender's by RTS; the sender guesses by what DONE told of the receives before.  The
 choice is made once, in constant time, by the call that registers; what was registered costs
 nothing.
 """
@@ -21,8 +21,9 @@ from pyrdv.engine.op cimport op_register
 from pyrdv.engine.peer cimport eager_allowed
 from pyrdv.engine.protocols.placed cimport place_fill, place_ready, stand_consider
 from pyrdv.engine.state cimport (
-    CHOICE_AUTO, CHOICE_GET, CHOICE_PIPELINE, OP_PIPED, OP_REGISTERED, PATIENT, WAITS_HERE,
+    CHOICE_AUTO, CHOICE_GET, CHOICE_PIPELINE, OP_PIPED, OP_REGISTERED, PATIENT,
     WAITS_THERE, engine_t, op_t, peer_t)
+from pyrdv.engine.waiting cimport waiting_here
 from pyrdv.engine.wire cimport WIRE_HEADER
 from pyrdv.fabrics.contract cimport (
     ACCESS_LOCAL, ACCESS_REMOTE_READ, CAP_BEHIND, CAP_PINS, FABRIC_AGAIN, FABRIC_FAILED, FABRIC_OK)
@@ -111,13 +112,13 @@ cdef void place_missed(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:
 
 cdef bint receive_piped(engine_t *e, peer_t *p, op_t *op, uint64_t length) noexcept nogil:
     return copying_pays(e, p, op, length, ACCESS_LOCAL, False,
-                        op.waits == WAITS_HERE | WAITS_THERE)
+                        op.waits & WAITS_THERE and waiting_here(e, op))
 
 
 cdef bint send_piped(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     # Where its peer has offered buffers the next message may be written into one.
     return copying_pays(e, p, op, op.length, ACCESS_REMOTE_READ, True,
-                        op.waits and p.patience >= PATIENT and p.offer_count == 0)
+                        p.patience >= PATIENT and p.offer_count == 0 and waiting_here(e, op))
 
 
 cdef int prepare(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
