@@ -327,8 +327,8 @@ def test_no_memory_for_them(limited):
 
 @pytest.mark.parametrize("speculation", ["off", "indexed"])
 def test_by_figures_and_offers_come_first(speculation):
-    """`auto` places what costs less so; but where the peer has offered a buffer the message is written
-    there, without a copy."""
+    """`auto` places what costs less so; but where the peer has offered a buffer the message is
+    written there, without a copy."""
     tuning = {"protocol": "auto", "lane_bytes": 128 << 10, "speculation": speculation,
               "figures": (BUILT_IN["rxe"],)}
     with SIM(2, **PLACING | tuning) as w:

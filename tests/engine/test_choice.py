@@ -188,8 +188,8 @@ SLOW = {**PROHIBITIVE, "net": [[size, size / 1e5] for size in tune.SIZES]}
 
 
 def test_who_soon_waits_counts_as_waiting(pair):
-    """`Isend` and `Irecv`, then `Waitall`: after two of them both sides may copy; one that came late
-    or never ends that."""
+    """`Isend` and `Irecv`, then `Waitall`: after two of them both sides may copy; one that came
+    late, or never, ends that."""
     one = pair(SLOW)
     for number in range(6):
         started(one, number)

@@ -17,8 +17,8 @@ cdef extern from "lock.h" nogil:
     void cpu_relax()
 
 cdef enum:
-    LARGE = 1 << 16             # bytes above which a receive makes an initial step, and who waits is
-                                # of interest
+    LARGE = 1 << 16             # bytes above which a receive makes an initial step, and it matters
+                                # who waits
 
 cdef enum send_how:             # added up
     SEND_SYNC = 1               # complete only when matched

@@ -2,10 +2,10 @@
 """Who waits for a message, as far as it is known or can be guessed.
 
 A superpipeline moves only in calls of both sides, so it is chosen where both wait for it.  A
-blocking call says so at once.  After `Isend` or `Irecv` nobody knows; but a program does what it did: if
-those who started the last large transfers with a peer came to wait for them within a small part
-of the time that they take, who starts the next one probably will, too.  One that came late ends
-that.  `born` is the time of the start until that is judged.
+blocking call says so at once.  After `Isend` or `Irecv` nobody knows; but a program does what it
+did: if those who started the last large transfers with a peer came to wait for them within a small
+part of the time that they take, who starts the next one probably will, too.  One that came late
+ends that.  `born` is the time of the start until that is judged.
 """
 from libc.stdint cimport uint64_t
 

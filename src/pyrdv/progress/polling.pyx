@@ -7,11 +7,12 @@ yields the processor between polls for ``engine.yield_ns``, then sleeps on the
 engine's descriptor.  What happens meanwhile prolongs the yielding, for more may
 follow.  Who sleeps is late, by the time that a wake-up takes, and holds up its
 peer.  So if a sleep ends soon, later waiters yield up to 2**DOUBLINGS times as
-long; long sleeps take that back.  More ranks than cores get no spinning, only yields, so the rank that has
-the data runs next.  A device in software needs processors, too, and gets them
-from the yields.  While it spins, a waiter makes no system call: time is taken
-from the processor's counter.  Sleep is cut into slices, because a signal that
-arrives just before the system call would not interrupt it.
+long; long sleeps take that back.  More ranks than cores get no spinning, only
+yields, so the rank that has the data runs next.  A device in software needs
+processors, too, and gets them from the yields.  While it spins, a waiter makes
+no system call: time is taken from the processor's counter.  Sleep is cut into
+slices, because a signal that arrives just before the system call would not
+interrupt it.
 """
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint32_t, uint64_t

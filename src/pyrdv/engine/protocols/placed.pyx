@@ -14,8 +14,8 @@ no round trip, no registration, and neither side waits for the other, so both ma
 announcement comes when the data is there, so for the receiver it is like eager.
 
 After the "RDMA fast path" of eager messages in MVAPICH (Liu et al., "High Performance RDMA-Based
-MPI Implementation over InfiniBand", 2003), but announced by packets instead of polled in memory, and
-for messages as long as a chunk of the superpipeline.
+MPI Implementation over InfiniBand", 2003), but announced by packets instead of polled in memory,
+and for messages as long as a chunk of the superpipeline.
 
 Invariants:
 
@@ -44,7 +44,8 @@ from pyrdv.engine.protocols.done cimport done_start
 from pyrdv.engine.speculation.adaptation cimport advice
 from pyrdv.engine.state cimport (
     LANE_BUFFERS, MESSAGE_PLACED, OP_RECV, OP_SYNC, OP_WAITING, PEER_NEW, PEER_UP, STAND_NEVER,
-    STAND_NONE, STAND_OWED, STAND_UP, STAND_WANTED, TELL, engine_t, message_t, op_t, peer_t, standing_t)
+    STAND_NONE, STAND_OWED, STAND_UP, STAND_WANTED, TELL, engine_t, message_t, op_t, peer_t,
+    standing_t)
 from pyrdv.engine.wire cimport (
     PACKET_PLACED, PACKET_STAND, PACKET_SYNC, WIRE_HEADER, WIRE_RTS, header_t, rts_t)
 from pyrdv.fabrics.contract cimport (

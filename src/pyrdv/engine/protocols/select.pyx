@@ -4,8 +4,9 @@
 Eager up to the smaller of the knob (or the fabric's own figure) and what one
 packet holds, while the receiver's unexpected memory is sure to have room (P1);
 placed, up to what a standing buffer holds, where the peer has given some and copying costs
-less than asking (`figures`); rendezvous otherwise.  A rendezvous reads or writes the user's memory, unless it cannot be
-registered or copying it costs less (`figures`): then the superpipeline moves it.
+less than asking (`figures`); rendezvous otherwise.  A rendezvous reads or writes the user's
+memory, unless it cannot be registered or copying it costs less (`figures`): then the superpipeline
+moves it.
 
 A READ goes on by itself, a superpipeline only in calls of both sides.  So it is chosen for its
 speed only where both ends wait (`waiting`): the receiver knows of its own and is told of the
@@ -21,8 +22,8 @@ from pyrdv.engine.op cimport op_register
 from pyrdv.engine.peer cimport eager_allowed
 from pyrdv.engine.protocols.placed cimport place_fill, place_ready, stand_consider
 from pyrdv.engine.state cimport (
-    CHOICE_AUTO, CHOICE_GET, CHOICE_PIPELINE, OP_PIPED, OP_REGISTERED, PATIENT,
-    WAITS_THERE, engine_t, op_t, peer_t)
+    CHOICE_AUTO, CHOICE_GET, CHOICE_PIPELINE, OP_PIPED, OP_REGISTERED, PATIENT, WAITS_THERE,
+    engine_t, op_t, peer_t)
 from pyrdv.engine.waiting cimport waiting_here
 from pyrdv.engine.wire cimport WIRE_HEADER
 from pyrdv.fabrics.contract cimport (
@@ -31,7 +32,7 @@ from pyrdv.memory.mappings cimport cache_holds, cache_used, cache_uses
 
 
 cdef enum:
-    USES = 1                    # of a registration, where buffers would be good for new memory at least
+    USES = 1                    # of a registration: buffers that are good for new memory are given
 
 
 cdef uint64_t eager_limit(engine_t *e, peer_t *p) noexcept nogil:
