@@ -1,4 +1,4 @@
-"""What every fabric promises to the engine (F1-F8), without an engine."""
+"""What every fabric promises to the engine (F1-F9), without an engine."""
 
 import select
 
@@ -6,6 +6,7 @@ import pytest
 
 from pyrdv.fabrics.probe import (
     AGAIN,
+    BEHIND,
     CLOSED,
     FAILED,
     FENCE,
@@ -177,6 +178,40 @@ def test_write_then_fenced_send(world, size):
     ends.until(lambda: ends.packets(1))
     assert sink == source
     ends.until(lambda: (WRITE, 1, 7, OK) in ends.events[0])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_behind_writes(world, seed):
+    """F9, F1: SENDs behind WRITEs come after their bytes, and in the order of posting with all
+    others.  Where none may be behind, a fence keeps the first promise."""
+    ends = Ends(world, seed=seed)
+    probe = ends.probes[0]
+    kept, sent = {}, []
+    flag = BEHIND if probe.able_behind else FENCE
+    for i in range(20):
+        packet = bytes([i])
+        if ends.rng.random() < 0.6:
+            size = ends.rng.choice((1, 4097, 16_384, 200_000))
+            source, sink = bytearray(pattern(size, i).tobytes()), bytearray(size)
+            local = probe.register(source, LOCAL)
+            remote = ends.probes[1].register(sink, REMOTE_WRITE)
+            kept[packet] = source, sink, local, remote
+            assert ends.post(0, 1, probe.write_request(local, 0, remote.address, remote.key, size,
+                                                       i),
+                             probe.send_request(packet, flags=flag)) == OK
+        else:
+            assert ends.post(0, 1, probe.send_request(packet)) == OK
+        sent.append(packet)
+        for _ in range(ends.rng.randrange(4)):
+            ends.poll(ends.rng.randrange(2))
+            for arrived in ends.packets(1):
+                if arrived in kept:
+                    assert kept[arrived][0] == kept[arrived][1]
+    ends.until(lambda: len(ends.packets(1)) == len(sent) and len(ends.events[0]) == len(kept))
+    assert all(source == sink for source, sink, *_ in kept.values())
+    assert sorted(event[2:] for event in ends.events[0]) == [
+        (packet[0], OK) for packet in sorted(kept)]
+    assert ends.packets(1) == sent or not probe.able_behind and sorted(ends.packets(1)) == sent
 
 
 def test_chain_is_whole_or_nothing(world):

@@ -1,6 +1,6 @@
 """What the tests of the simulated network share."""
 
-from pyrdv.fabrics.probe import FENCE, OK, PACKET, Probe
+from pyrdv.fabrics.probe import BEHIND, FENCE, OK, PACKET, Probe
 from pyrdv.fabrics.sim.network import Network
 
 
@@ -38,3 +38,9 @@ def read_then_send(probe, local, address, key, length, ident):
     """Post a READ and a fenced SEND of ``done`` to rank 1 as one chain."""
     return probe.post(1, probe.read_request(local, 0, address, key, length, ident),
                       probe.send_request(b"done", flags=FENCE))
+
+
+def write_behind(probe, local, remote, length, text, ident=0, peer=1):
+    """Post a WRITE and SEND `text` behind it (F9) as one chain."""
+    return probe.post(peer, probe.write_request(local, 0, remote.address, remote.key, length, ident),
+                      probe.send_request(text, flags=BEHIND))

@@ -20,6 +20,7 @@ LOCAL: int
 REMOTE_READ: int
 REMOTE_WRITE: int
 FENCE: int
+BEHIND: int
 SIGNALED: int
 
 class Region:
@@ -35,6 +36,8 @@ class Probe:
     def __new__(cls, fabric: Fabric) -> Probe: ...
     @property
     def fabric(self) -> Fabric: ...
+    @property
+    def able_behind(self) -> bool: ...
     @property
     def packet_max(self) -> int: ...
     @property

@@ -13,7 +13,8 @@ from libc.string cimport memset
 from pyrdv.fabrics.contract cimport (
     ACCESS_LOCAL, ACCESS_REMOTE_READ, ACCESS_REMOTE_WRITE, EVENT_CLOSED, EVENT_LOST, EVENT_PACKET,
     EVENT_READ, EVENT_WRITE, FABRIC_AGAIN, FABRIC_FAILED, FABRIC_INVALID, FABRIC_LOST, FABRIC_OK,
-    WR_FENCE, WR_READ, WR_SEND, WR_SIGNALED, WR_WRITE, Fabric, completion, work_request)
+    CAP_BEHIND, WR_BEHIND, WR_FENCE, WR_READ, WR_SEND, WR_SIGNALED, WR_WRITE, Fabric, completion,
+    work_request)
 
 OK = FABRIC_OK
 AGAIN = FABRIC_AGAIN
@@ -29,6 +30,7 @@ LOCAL = ACCESS_LOCAL
 REMOTE_READ = ACCESS_REMOTE_READ
 REMOTE_WRITE = ACCESS_REMOTE_WRITE
 FENCE = WR_FENCE
+BEHIND = WR_BEHIND
 SIGNALED = WR_SIGNALED
 
 cdef enum:
@@ -80,6 +82,11 @@ cdef class Probe:
 
     def __cinit__(self, Fabric fabric not None):
         self.fabric = fabric
+
+    @property
+    def able_behind(self):
+        """Whether SENDs may be behind WRITEs (F9)."""
+        return self.fabric.handle.capabilities & CAP_BEHIND != 0
 
     @property
     def packet_max(self):
