@@ -262,7 +262,8 @@ cdef int take_batch(engine_t *e, fabric_t *fabric, int count) noexcept nogil:
             get_ended(e, c)
         elif c.kind == EVENT_WRITE:
             if c.id & LANE_ID:
-                pipe_written(e, c)
+                if not pipe_written(e, c) and not p.broken and not p.gone:
+                    violation(e, p)
             else:
                 put_ended(e, c)
         elif c.kind == EVENT_LOST or c.kind == EVENT_CLOSED:

@@ -13,8 +13,8 @@ cdef bint grant_arrived(engine_t *e, peer_t *p, const grant_t *g) noexcept nogil
 cdef bint taken_arrived(engine_t *e, peer_t *p, const header_t *h) noexcept nogil
 # A granted send got a lane (FABRIC_OK), must wait for one (AGAIN), or gets none.
 cdef void grant_follow(engine_t *e, peer_t *p, op_t *op, int status) noexcept nogil
-# A WRITE of a lane ended.
-cdef void pipe_written(engine_t *e, const completion *c) noexcept nogil
+# A WRITE of a lane ended; False: the peer gave standing buffers that are not there.
+cdef bint pipe_written(engine_t *e, const completion *c) noexcept nogil
 # Tell the receiver of ready send `op` that its data will not come; a fabric_status.
 cdef int pipe_refuse(engine_t *e, peer_t *p, op_t *op) noexcept nogil
 # Copy in and post what can be, within `budget` bytes; how many things happened.

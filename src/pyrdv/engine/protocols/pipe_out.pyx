@@ -261,20 +261,24 @@ cdef int send_turn(engine_t *e, peer_t *p, lane_t *lane, uint64_t *budget) noexc
     return happened
 
 
-cdef void pipe_written(engine_t *e, const completion *c) noexcept nogil:
+cdef bint pipe_written(engine_t *e, const completion *c) noexcept nogil:
     cdef lane_t *lane = lane_lookup(e, c.id)
     cdef uint8_t bit = <uint8_t> (1 << (c.id >> 32))
     cdef op_t *op
     if lane == NULL or not lane.busy & bit:
-        return
+        return True
     e.moving -= 1
     lane.busy &= <uint8_t> ~bit
     op = lane.op
-    if op == NULL or c.status == FABRIC_OK:
-        return
+    if c.status == FABRIC_OK:
+        return True
+    if op == NULL:
+        # PLACED went with it, and so did a place in the order of announcements (W3).
+        return c.status == FABRIC_LOST or lane != e.peers[lane.peer].standing[0].lane
     if c.status == FABRIC_LOST:
         op_complete(e, op, OP_PEER_LOST)
     else:
         # The CHUNK behind it went with it; the receive must not wait for ever.
         op.flags |= OP_REFUSED
         op.error = OP_INVALID
+    return True

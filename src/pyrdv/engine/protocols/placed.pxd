@@ -6,6 +6,8 @@ from libc.stdint cimport uint64_t
 from pyrdv.engine.state cimport engine_t, message_t, op_t, peer_t
 from pyrdv.engine.wire cimport header_t, rts_t
 
+# Do messages with `p` have this protocol at all?  The same on both sides.
+cdef bint place_able(const engine_t *e, const peer_t *p) noexcept nogil
 # Is there a buffer for a message of `length` bytes?
 cdef bint place_ready(const peer_t *p, uint64_t length) noexcept nogil
 # Copy the data of `op` into it; place_post of the same `op` follows before anything else here.

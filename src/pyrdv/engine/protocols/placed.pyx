@@ -49,11 +49,16 @@ from pyrdv.engine.state cimport (
 from pyrdv.engine.wire cimport (
     PACKET_PLACED, PACKET_STAND, PACKET_SYNC, WIRE_HEADER, WIRE_RTS, header_t, rts_t)
 from pyrdv.fabrics.contract cimport (
-    FABRIC_AGAIN, FABRIC_OK, WR_BEHIND, WR_SEND, WR_SIGNALED, WR_WRITE, work_request)
+    CAP_BEHIND, FABRIC_AGAIN, FABRIC_OK, WR_BEHIND, WR_SEND, WR_SIGNALED, WR_WRITE, work_request)
 
 
 cdef inline uint8_t following(uint8_t slot) noexcept nogil:
     return <uint8_t> (slot + 1 if slot + 1 < LANE_BUFFERS else 0)
+
+
+cdef bint place_able(const engine_t *e, const peer_t *p) noexcept nogil:
+    return (p.fabric.capabilities & CAP_BEHIND != 0
+            and (e.policy == NULL or e.policy.rts_flags == 0))
 
 
 # The sender's side -------------------------------------------------------------
@@ -121,7 +126,7 @@ cdef int place_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
 
 cdef bint stand_arrived(engine_t *e, peer_t *p, const rts_t *stand) noexcept nogil:
     cdef standing_t *s = &p.standing[0]
-    if s.state != STAND_NONE or p.finished or stand.header.context == 0:
+    if s.state != STAND_NONE or p.finished or stand.header.context == 0 or not place_able(e, p):
         return False
     s.stride = stand.header.context
     s.bytes = <uint32_t> min(<uint64_t> min(s.stride, e.lane_bytes), p.fabric.transfer_max)
@@ -199,15 +204,15 @@ cdef void give_back(engine_t *e, peer_t *p, uint8_t slot) noexcept nogil:
         peer_activate(e, p)
 
 
-cdef void take(engine_t *e, peer_t *p, op_t *op, uint8_t slot, uint64_t length,
+cdef void take(engine_t *e, peer_t *p, op_t *op, uint8_t slot, uint64_t length, bint sync,
                uint64_t cookie) noexcept nogil:
-    """Copy a matched message out; `cookie` is 0 if nobody wants to hear of it."""
+    """Copy a matched message out; `sync`: its sender waits for DONE(`cookie`)."""
     cdef uint64_t room = length if length < op.length else op.length
     if room:
         copy_plain(op.buffer, lane_buffer(e, p.standing[1].lane, slot), room,
                    copy_past_caches(room))
     give_back(e, p, slot)
-    if cookie:
+    if sync:
         op.cookie = cookie
         done_start(e, p, op)
     else:
@@ -217,7 +222,6 @@ cdef void take(engine_t *e, peer_t *p, op_t *op, uint8_t slot, uint64_t length,
 cdef int placed_arrived(engine_t *e, peer_t *p, const header_t *h) noexcept nogil:
     cdef standing_t *s = &p.standing[1]
     cdef uint8_t slot = s.slot
-    cdef uint64_t cookie = h.cookie if h.flags & PACKET_SYNC else 0
     cdef op_t *op
     cdef message_t *m = NULL
     if s.state != STAND_UP or h.length == 0 or h.length > s.bytes \
@@ -234,7 +238,8 @@ cdef int placed_arrived(engine_t *e, peer_t *p, const header_t *h) noexcept nogi
         m.context = h.context
         m.tag = h.tag
         m.length = h.length
-        m.cookie = cookie
+        m.flags = h.flags
+        m.cookie = h.cookie
         m.slot = slot
     s.slot = following(slot)
     s.used += 1
@@ -245,7 +250,7 @@ cdef int placed_arrived(engine_t *e, peer_t *p, const header_t *h) noexcept nogi
     if e.policy != NULL and e.policy.met != NULL:
         e.policy.met(e, p, op, h)
     op_matched(op, p.rank, h.tag, h.length)
-    take(e, p, op, slot, h.length, cookie)
+    take(e, p, op, slot, h.length, h.flags & PACKET_SYNC, h.cookie)
     return 1
 
 
@@ -253,7 +258,8 @@ cdef void placed_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
     cdef peer_t *p = &e.peers[m.peer]
     cdef uint64_t cookie = m.cookie
     cdef uint64_t length = m.length
+    cdef bint sync = m.flags & PACKET_SYNC
     cdef uint8_t slot = m.slot
     op_matched(op, m.peer, m.tag, length)
     message_release(e, m)
-    take(e, p, op, slot, length, cookie)
+    take(e, p, op, slot, length, sync, cookie)

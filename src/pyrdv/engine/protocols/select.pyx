@@ -20,14 +20,14 @@ from pyrdv.engine.figures cimport PICK_PIPELINE, fabric_index, figures_pick, fig
 from pyrdv.engine.lanes cimport lane_idle, lane_reserve, lanes_keep
 from pyrdv.engine.op cimport op_register
 from pyrdv.engine.peer cimport eager_allowed
-from pyrdv.engine.protocols.placed cimport place_fill, place_ready, stand_consider
+from pyrdv.engine.protocols.placed cimport place_able, place_fill, place_ready, stand_consider
 from pyrdv.engine.state cimport (
     CHOICE_AUTO, CHOICE_GET, CHOICE_PIPELINE, OP_PIPED, OP_REGISTERED, PATIENT, WAITS_THERE,
     engine_t, op_t, peer_t)
 from pyrdv.engine.waiting cimport waiting_here
 from pyrdv.engine.wire cimport WIRE_HEADER
 from pyrdv.fabrics.contract cimport (
-    ACCESS_LOCAL, ACCESS_REMOTE_READ, CAP_BEHIND, CAP_PINS, FABRIC_AGAIN, FABRIC_FAILED, FABRIC_OK)
+    ACCESS_LOCAL, ACCESS_REMOTE_READ, CAP_PINS, FABRIC_AGAIN, FABRIC_FAILED, FABRIC_OK)
 from pyrdv.memory.mappings cimport cache_holds, cache_used, cache_uses
 
 
@@ -103,8 +103,7 @@ cdef bint place_try(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
 
 
 cdef void place_missed(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:
-    if e.protocol == CHOICE_GET or not p.fabric.capabilities & CAP_BEHIND \
-            or not 0 < length <= e.lane_bytes or e.policy != NULL and e.policy.rts_flags:
+    if e.protocol == CHOICE_GET or not 0 < length <= e.lane_bytes or not place_able(e, p):
         return
     if e.protocol == CHOICE_PIPELINE or figures_place(&e.figures[fabric_index(e, p)], length,
                                                       USES, USES):
