@@ -40,7 +40,7 @@ def read_then_send(probe, local, address, key, length, ident):
                       probe.send_request(b"done", flags=FENCE))
 
 
-def write_behind(probe, local, remote, length, text, ident=0, peer=1):
-    """Post a WRITE and SEND `text` behind it (F9) as one chain."""
-    return probe.post(peer, probe.write_request(local, 0, remote.address, remote.key, length, ident),
+def write_behind(probe, local, remote, length, text, ident=0):
+    """Post a WRITE to rank 1 and SEND `text` behind it (F9) as one chain."""
+    return probe.post(1, probe.write_request(local, 0, remote.address, remote.key, length, ident),
                       probe.send_request(text, flags=BEHIND))

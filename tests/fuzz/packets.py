@@ -19,13 +19,15 @@ import numpy as np
 
 from pyrdv.api.communicator import Comm
 from pyrdv.engine.engine import Engine
-from pyrdv.errors import Error, PeerLostError, TruncationError
-from pyrdv.fabrics.probe import AGAIN, FENCE, INVALID, LOST, OK, PACKET, Probe
+from pyrdv.errors import Error, PeerLostError
+from pyrdv.fabrics.probe import AGAIN, BEHIND, FENCE, INVALID, LOST, OK, PACKET, Probe
 from tests.conformance.worlds import KINDS, pattern
 from tests.fuzz.pipes import CHECKED, CHUNK, GRANT, PIPED, TAKEN, Pipes
+from tests.fuzz.receive import Receive
+from tests.fuzz.standing import DEAR, PLACED, STAND, Standing
 
 EAGER, RTS, DONE, CREDIT, FINISH, RTR, START, FIN, REVOKE, REVOKED, RTS_ACK = range(1, 12)
-ANNOUNCEMENTS = (EAGER, RTS, START)
+ANNOUNCEMENTS = (EAGER, RTS, START, PLACED)
 SYNC, REFUSED, ADVICE, STOP_RTR, RESUME_RTR = 1, 2, 12, 16, 64
 WAITING = SYNC              # of RTS and DONE
 HEADER = struct.Struct("=BBHIiIQQII")
@@ -35,17 +37,16 @@ TAGS = (0, 1, 2)            # of receives that name rank 1; each is a FIFO of it
 WILD_TAG = 11               # of receives from anybody
 HONEST_TAG = 9
 FORGIVEN = ("read or wrote remote memory that is not registered for it",)
-GUARD = 64
 REACHABLE = (0, 1, 20, 2**32 - 4)   # contexts whose messages the rig takes in the end
 HOLDING = 1 << 17           # unexpected_max: the least allowance, 64 KiB for each peer
 UNITS = (HOLDING // 2) // 64
 
 
 def header(kind, *, flags=0, reserved=0, context=0, tag=0, sequence=0, length=0, cookie=0,
-           credit=0, reserved2=0):
+           credit=0, freed=0):
     """The 40 bytes of section 3 of docs/wire.md."""
     return HEADER.pack(kind, flags, reserved, context, tag, sequence, length, cookie, credit,
-                       reserved2)
+                       freed)
 
 
 def cost(length):
@@ -53,36 +54,7 @@ def cost(length):
     return 6 + -(-length // 64)
 
 
-class Receive:
-    """A receive of rank 0 from rank 1, its place in the FIFO of its tag, and its guards."""
-
-    def __init__(self, comm, tag, size, place):
-        self.size, self.tag, self.place = size, tag, place
-        self.room = np.full(size + 2 * GUARD, 0x42, np.uint8)
-        self.request = comm.Irecv(self.room[GUARD:GUARD + size], source=1, tag=tag)
-        self.error = None
-
-    def ended(self):
-        try:
-            return self.request.Test()
-        except Error as error:
-            self.error = error
-            return True
-
-    def check(self, expected):
-        """`expected`: bytes of the message, None if it never came, ... if nobody knows."""
-        assert (self.room[:GUARD] == 0x42).all() and (self.room[GUARD + self.size:] == 0x42).all()
-        if isinstance(self.error, PeerLostError) or "could not be read" in str(self.error):
-            return  # the data of a message that must be read can be lost with its sender
-        assert expected is not None, f"a receive without a message ended with {self.error}"
-        if expected is ...:
-            return
-        assert isinstance(self.error, TruncationError) == (len(expected) > self.size), self.error
-        fits = min(self.size, len(expected))
-        assert self.room[GUARD:GUARD + fits].tobytes() == expected[:fits]
-
-
-class Rig(Pipes):
+class Rig(Standing, Pipes):
     """Three ranks over the fabric `kind` (or ``KIND:classic``); rank 1 is a `Probe`."""
 
     lane_bytes = 16384
@@ -97,7 +69,8 @@ class Rig(Pipes):
         world.dead.add(1)
         world.engines = [None if rank == 1 else
                          Engine(rank, 3, [world.fabrics[rank]], unexpected_max=HOLDING,
-                                lane_bytes=self.lane_bytes, lanes=1, speculation=self.policy)
+                                lane_bytes=self.lane_bytes, lanes=1, speculation=self.policy,
+                                figures=[DEAR], standing_after=1)
                          for rank in range(3)]
         self.comms = [engine and Comm.world(engine) for engine in world.engines]
         self.engine = world.engines[0]
@@ -107,6 +80,7 @@ class Rig(Pipes):
         self.sink_data = bytearray(1 << 18)
         self.sink = self.probe.register(self.sink_data)
         self.start_pipes()
+        self.start_standing()
         self.sequence = self.taken = self.told = self.sent = 0
         self.finished = self.vague = self.broken = self.nowhere = False
         self.live, self.stale = [], [0]
@@ -153,6 +127,7 @@ class Rig(Pipes):
         kind, flags, _, context, tag, seen, length, cookie, credit, _ = HEADER.unpack(packet[:40])
         if kind in (GRANT, CHUNK, TAKEN):
             return self.pipe_arrived(packet, kind, context, tag, seen, length, cookie)
+        self.standing_arrived(packet)
         self.told = credit if (credit - self.told) & 0xFFFFFFFF < 1 << 31 else self.told
         if kind == EAGER:
             self.taken += cost(length)
@@ -169,7 +144,7 @@ class Rig(Pipes):
             self.stale.append(cookie)
         elif kind == RTS:
             self.live.append((cookie, length, MEMORY.unpack(packet[40:])))
-        elif kind == EAGER and flags & SYNC:
+        elif kind in (EAGER, PLACED) and flags & SYNC:
             self.live.append((cookie, length, None))
 
     @staticmethod
@@ -196,25 +171,30 @@ class Rig(Pipes):
         if len(packet) < 40:
             return False
         (kind, flags, reserved, context, tag, sequence, length, cookie, credit,
-         reserved2) = HEADER.unpack(packet[:40])
+         freed) = HEADER.unpack(packet[:40])
         tail = len(packet) - 40
         own = STOP_RTR | RESUME_RTR if self.policy == "classic" else 0
         wanted = {EAGER: (length, SYNC | ADVICE), RTS: (16, ADVICE | PIPED | WAITING | own),
                   DONE: (0, REFUSED | WAITING), CREDIT: (0, 0), FINISH: (0, 0), RTR: (24, 0),
                   START: (0, ADVICE), FIN: (0, REFUSED), REVOKE: (0, 0), REVOKED: (0, 0),
-                  GRANT: (24, CHECKED), CHUNK: (0, REFUSED), TAKEN: (0, 0),
+                  GRANT: (24, CHECKED), CHUNK: (0, REFUSED), TAKEN: (0, 0), STAND: (16, 0),
+                  PLACED: (0, SYNC | ADVICE),
                   **({RTS_ACK: (0, 0)} if own else {})}.get(kind)
-        if wanted is None or reserved or reserved2 or tail != wanted[0] or flags & ~wanted[1]:
+        if wanted is None or reserved or tail != wanted[0] or flags & ~wanted[1]:
             return False
         if kind in ANNOUNCEMENTS:
             if tag < 0 or sequence != self.sequence & 0xFFFFFFFF or self.finished:
                 return False
         if 0 < (credit - self.taken) & 0xFFFFFFFF < 1 << 31:
             return None     # more than rank 0 is known to have sent
+        if (freed_legal := self.freed_legal(freed)) is not True:
+            return freed_legal
         if kind == EAGER and self.sent + cost(length) - self.told > UNITS:
             return None     # unless credit is on its way
         if kind in (GRANT, CHUNK, TAKEN):
             return self.pipe_legal(kind, flags, context, tag, sequence, length, cookie)
+        if kind in (PLACED, STAND):
+            return self.standing_legal(kind, packet)
         if kind == START:
             return any(offer[4] == cookie for offer in self.next_offers(context, tag, length))
         if kind == FIN:
@@ -234,8 +214,11 @@ class Rig(Pipes):
             return True if known and (kind == RTS_ACK or length <= known[0][1]) else None
         return True
 
-    def send(self, packet, message=None):
-        """Post raw bytes; `message`: what a receive of it must get (None: nobody knows)."""
+    def send(self, packet, message=None, *before):
+        """Post raw bytes, behind `before`.
+
+        `message`: what a receive of it must get (None: nobody knows).
+        """
         legal = self.legal(packet)
         if legal is None:
             self.vague = True
@@ -250,6 +233,8 @@ class Rig(Pipes):
                 self.sent += cost(length) if kind == EAGER else 0
                 if not self.broken and context == 0 and tag in self.fifo:
                     self.fifo[tag].append(... if message is None or self.vague else message)
+            if legal is not False:
+                self.standing_sent(kind, packet)
             if kind == FINISH and legal:    # it ends the sends of rank 0
                 self.finished = True
                 self.stale += [one[0] for one in self.live]
@@ -263,7 +248,8 @@ class Rig(Pipes):
                 self.live = [one for one in self.live if one[0] != cookie]
                 self.stale.append(cookie)
         limit = min(40, len(packet))
-        self.post(self.probe.send_request(packet[:limit], packet[limit:]))
+        self.post(*before, self.probe.send_request(packet[:limit], packet[limit:],
+                                                   BEHIND if before else 0))
 
     def do_raw(self, data):
         """Any bytes."""
@@ -283,6 +269,7 @@ class Rig(Pipes):
             if (index := fields.pop(name, None)) is not None and known:
                 fields["cookie"] = known[index % len(known)]
         self.pipe_fields(fields)
+        self.standing_fields(fields)
         if fields["kind"] == EAGER:
             fields.setdefault("length", len(tail))
         self.send(header(**fields) + tail, tail if fields["kind"] == EAGER else None)

@@ -35,6 +35,7 @@ from tests.fuzz.packets import (
     header,
 )
 from tests.fuzz.pipes import CHECKED, CHUNK, GRANT, PIPED, TAIL, TAKEN
+from tests.fuzz.standing import PLACED, STAND
 
 LONG = "FUZZ_EXAMPLES" in os.environ
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "60"))
@@ -46,7 +47,8 @@ KINDS = ("sim", "shm", "shm-staged", "sim:classic", "shm:classic")
 U32, U64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
 # Numbers of operations that rank 0 may have now: few slots, young generations.
 guesses = st.builds(lambda old, slot: old << 32 | slot, st.integers(0, 4), st.integers(100, 130))
-sizes = st.sampled_from((0, 1, 63, 64, 65, 4000, 4096, 5000, 70_000, 200_000))
+sizes = st.sampled_from((0, 1, 63, 64, 65, 4000, 4096, 5000, 11_000, 16_384, 16_385, 70_000,
+                         200_000))
 packet_sizes = st.sampled_from((0, 1, 8, 63, 64, 65, 1000, 4000, 1 << 20))
 tags = st.sampled_from((*TAGS, WILD_TAG))
 contexts = st.sampled_from((0, 0, 0, 1, 3, 20, 2**32 - 4, 2**32 - 1))
@@ -54,15 +56,15 @@ extremes = st.sampled_from((0, 1, 40, 4096, 2**31, 2**32 - 1, 2**63 - 1, 2**63, 
 memory = st.builds(MEMORY.pack, extremes, extremes)
 odd_fields = st.fixed_dictionaries(
     {"kind": st.sampled_from((EAGER, EAGER, RTS, RTS, DONE, DONE, CREDIT, FINISH, RTR, START, FIN,
-                              REVOKE, REVOKED, GRANT, CHUNK, TAKEN, RTS_ACK))
+                              REVOKE, REVOKED, GRANT, CHUNK, TAKEN, RTS_ACK, PLACED, PLACED, STAND))
      | st.integers(0, 255)},
     optional={
         "flags": st.sampled_from((SYNC, REFUSED, SYNC | REFUSED, PIPED, STOP_RTR, RESUME_RTR, 32))
                  | st.integers(0, 255),
-        "reserved": st.integers(0, 65535), "reserved2": U32, "context": contexts,
+        "reserved": st.integers(0, 65535), "freed": U32, "context": contexts,
         "tag": tags | st.sampled_from((-1, -2, -2**31, 2**31 - 1)), "length": extremes,
         "cookie": guesses | extremes, "live": st.integers(0, 9), "stale": st.integers(0, 9),
-        "step": st.sampled_from((-1, 1, 2**31)),
+        "step": st.sampled_from((-1, 1, 2**31)), "given": st.sampled_from((-1, 1, 3, 4, 2**31)),
         "more": st.sampled_from((-1, 1, UNITS, UNITS + 1, 2**31 - 1, 2**31, -2**20))})
 # Headers without a fault, but with odd cookies, lengths and memory.
 plain_fields = st.one_of(
@@ -83,6 +85,9 @@ plain_fields = st.one_of(
                            "cookie": guesses, "step": st.integers(-3, 3)}),
     st.fixed_dictionaries({"kind": st.just(RTS), "tag": tags, "length": sizes,
                            "flags": st.just(PIPED), "cookie": guesses | extremes}),
+    st.fixed_dictionaries({"kind": st.just(PLACED), "tag": tags, "length": sizes,
+                           "flags": st.sampled_from((0, SYNC)), "cookie": guesses | extremes}),
+    st.fixed_dictionaries({"kind": st.just(STAND), "context": sizes}),
     st.just({"kind": CREDIT}))
 
 
@@ -102,7 +107,10 @@ legal_steps = [
     step("offer", st.sampled_from((3, 3, 0)), sizes),
     step("piped", tags, sizes), step("piped", st.sampled_from(TAGS), sizes),
     step("chunk", sizes, st.integers(1, 3)), step("chunk", sizes, st.integers(1, 3)),
-    step("grant", index, st.integers(0, 7)), step("take"), step("take")]
+    step("grant", index, st.integers(0, 7)), step("take"), step("take"),
+    step("place", tags, sizes), step("place", st.sampled_from(TAGS), sizes,
+                                     st.sampled_from((0, SYNC))),
+    step("stand"), step("free", st.integers(1, 3)), step("free", st.just(3))]
 odd_steps = [
     step("raw", st.binary(max_size=120)),
     step("raw", st.builds(lambda byte, size: bytes((byte,)) * size, st.integers(0, 255),
@@ -171,7 +179,7 @@ FORBIDDEN = {
     "CREDIT never taken": [("packet", {"kind": CREDIT, "more": 1})],
     "credit never taken, with data": [("packet", {"kind": EAGER, "more": 1}, b"data")],
     "reserved": [("packet", {"kind": CREDIT, "reserved": 1})],
-    "reserved at the end": [("packet", {"kind": CREDIT, "reserved2": 1})],
+    "a buffer given back that nobody has": [("packet", {"kind": CREDIT, "freed": 1})],
     "FINISH with flags": [("packet", {"kind": FINISH, "flags": 1})],
     "EAGER after FINISH": [("packet", {"kind": FINISH}), ("packet", {"kind": EAGER}, b"data")],
     "RTS after FINISH": [("packet", {"kind": FINISH}), ("rendezvous", 0, 5000)],
