@@ -3,13 +3,13 @@
 A program is one list of steps per rank::
 
     (("send", dest, tag, size, sync), ("receive", source, tag, room), ("cancel", k),
-     ("take", source, tag), ("receive taken", room))
+     ("cancel send", k), ("take", source, tag), ("receive taken", room))
 
-`cancel` takes back the k-th receive of its rank; `take` is a matched probe, and if it found a
-message the next `receive taken` receives it.  A *schedule* is a list of actions: ``call R``
-(the next step of rank R), ``turn R`` (one turn of progress of it) or an event of the network, by
-its id.  Between two actions everything stands still, so a program and a schedule
-are one run, and running them again gives the same.
+`cancel` takes back the k-th receive of its rank, `cancel send` the k-th send if it was not posted
+yet; `take` is a matched probe, and if it found a message the next `receive taken` receives it.  A
+*schedule* is a list of actions: ``call R`` (the next step of rank R), ``turn R`` (one turn of
+progress of it) or an event of the network, by its id.  Between two actions everything stands still,
+so a program and a schedule are one run, and running them again gives the same.
 
 Engines cannot be copied, so the explorer goes back by running a prefix again.  It does not go on
 from a state that it has seen: the engines' and the network's fingerprints, the places in the
@@ -38,7 +38,16 @@ EAGER_MAX = 32
 #: Parameters of engines that move large messages through bounce buffers: chunks of 24 bytes.
 PIPELINE = {"protocol": "pipeline", "lane_bytes": 24, "lanes": 1, "lane_block": 16,
             "chunk_first": 24, "arrival": "notice"}
-GRANT, ADDRESS = 16, slice(40, 48)  # a packet that holds an address of the engine's own memory
+#: Parameters of engines that place messages (W1-W5) as soon as one came by rendezvous; what is
+#: longer than a buffer goes by chunks, or by READs.
+PLACING = {
+    "pipeline": {**PIPELINE, "lane_bytes": 64, "chunk_first": 64, "standing_after": 1},
+    "figures": {"lane_bytes": 64, "lane_block": 16, "lanes": 1, "standing_after": 1,
+                "figures": [{"latency": 2e-6, "gap": 1e-7, "net": [[16, 1e-6], [64, 1e-6]],
+                             "copy": [[16, 1e-8], [64, 1e-8]],
+                             "registration": [[16, 1.0], [64, 1.0]]}]}}
+OWN = (13, 16)                      # STAND, GRANT: with an address of the engine's own memory
+ADDRESS = slice(40, 48)             # where it is
 UNTOUCHED, RECEIVED, SENT = 0xAA, 0xEE, 0xDD
 LEAKS = ("ops_in_use", "messages_in_use", "regions_in_use", "protocol_errors")
 STEPS_MAX = 10_000
@@ -68,10 +77,12 @@ class Run:
         engine = {name: parameters.pop(name) for name in ("speculation", "adapt", "windows")
                   if name in parameters}
         pipeline = PIPELINE if parameters.pop("pipeline", False) else {}
+        pipeline |= PLACING[placing] if (placing := parameters.pop("placing", None)) else {}
+        self.reuse = parameters.pop("reuse", False)     # operations, as soon as they are complete
         self.prompt = parameters.pop("prompt", False)
         self.network = Network(self.size, **parameters)
         self.engines = [Engine(rank, self.size, [self.network.fabric(rank)], eager_max=EAGER_MAX,
-                               unexpected_max=1, **engine, **pipeline)
+                               unexpected_max=1, **pipeline, **engine)
                         for rank in range(self.size)]
         self.probes = [Probe(engine) for engine in self.engines]
         for rank, engine in enumerate(self.engines):
@@ -144,8 +155,11 @@ class Run:
                 self.move()
         for one in [one for one in self.live if one[0].ended()]:
             self.live.remove(one)
-            self.complete.append(one[0])
             self.judge(*one)
+            if self.reuse:
+                one[0].release()
+            else:
+                self.complete.append(one[0])
 
     def move(self):
         """Let all READs and WRITEs move their bytes."""
@@ -205,13 +219,23 @@ class Run:
                 self.given_up.add(id(what))
                 operation.cancel()
 
+    def cancel_send(self, rank, step, number):
+        wanted = [step for step, (kind, *_) in enumerate(self.program[rank])
+                  if kind == "send"][number]
+        for operation, what, _ in self.live:
+            if isinstance(what, oracle.Message) and what.order == 16 * rank + wanted + 1:
+                self.given_up.add(id(what))
+                operation.cancel()
+
     # ------------------------------------------------------------- judging
 
     def judge(self, operation, what, data):
         """An operation ended: is its buffer as it must be?"""
         error, source, tag, size = operation.result
         if isinstance(what, oracle.Message):
-            if error:
+            if error == CANCELLED and id(what) in self.given_up:
+                self.messages.remove(what)
+            elif error:
                 self.fail(f"{what} ended with error {error}")
             self.ended.append((data, SENT))
             data[:] = bytes((SENT,)) * len(data)
@@ -244,7 +268,7 @@ class Run:
     @staticmethod
     def hide(src, dst, packet):
         """A packet without what is different in each run."""
-        if packet[0] != GRANT:
+        if packet[0] not in OWN:
             return packet
         return packet[:ADDRESS.start] + packet[ADDRESS.stop:]
 
@@ -325,6 +349,10 @@ class Run:
         """RTRs that were used."""
         return sum(engine.counters()["rtrs_used"] for engine in self.engines)
 
+    def placed(self):
+        """Messages that were placed."""
+        return sum(engine.counters()["sends_placed"] for engine in self.engines)
+
 
 class Explorer:
     """Explores programs; counts what it saw.
@@ -334,6 +362,8 @@ class Explorer:
     programs, states, runs, ends, used : int
         Programs, different states, runs of a prefix, states where nothing moved,
         and steps in which an RTR was used.
+    placed : set of int
+        How many messages had been placed at the ends.
     advised : set of str
         Of ``stops_sent`` and ``resumes_sent``, what some end had counted.
     """
@@ -341,7 +371,7 @@ class Explorer:
     def __init__(self, **network):
         self.network = network
         self.programs = self.states = self.runs = self.ends = self.used = 0
-        self.advised = set()
+        self.advised, self.placed = set(), set()
 
     def shortest(self, program, start=()):
         """Like `explore`, but the `Violation` is the one with the fewest actions."""
@@ -357,14 +387,30 @@ class Explorer:
                     run.do(action)
                 if (state := run.fingerprint()) not in seen:
                     seen.add(state)
-                    actions = run.actions()
-                    queue.extend([(*run.schedule, action) for action in actions])
+                    prefix = tuple(run.schedule)
+                    actions, _ = self.changing(run, state)
+                    queue.extend([(*prefix, action) for action in actions])
                     if not actions:
                         self.ends += 1
                         run.finish()
             finally:
                 run.close()
         self.states += len(seen)
+
+    @staticmethod
+    def changing(run, state):
+        """What may happen next but for turns that change nothing; the turn that was done, or None.
+
+        A turn that changes nothing leads nowhere: it is tried here and now.
+        """
+        actions = run.actions()
+        for action in [one for one in actions if str(one).startswith("turn")]:
+            run.do(action)
+            if run.fingerprint() != state:
+                return actions, action
+            run.schedule.pop()
+            actions.remove(action)
+        return actions, None
 
     def explore(self, program, start=()):
         """Every interleaving of `program` that begins with schedule `start`.
@@ -393,31 +439,35 @@ class Explorer:
         """Follow one way from here until a known state; leave the others on the stack."""
         while (state := run.fingerprint()) not in seen:
             seen.add(state)
-            actions = run.actions()
-            # A turn that changes nothing leads nowhere: try it here and now.
-            for action in [one for one in actions if str(one).startswith("turn")]:
-                prefix = tuple(run.schedule)
-                run.do(action)
-                if run.fingerprint() != state:
-                    self.count(run)
-                    others = [one for one in actions if one != action]
-                    stack += [(*prefix, other) for other in others]
-                    break
-                run.schedule.pop()
-                actions.remove(action)
-            else:
-                if not actions:
-                    self.ends += 1
-                    self.advised |= run.advised()
-                    run.finish()
-                    return
-                stack += [(*run.schedule, other) for other in actions[1:]]
-                run.do(actions[0])
-                self.count(run)
+            prefix = tuple(run.schedule)
+            actions, done = self.changing(run, state)
+            if not actions:
+                self.ends += 1
+                self.advised |= run.advised()
+                self.placed.add(run.placed())
+                run.finish()
+                return
+            if done is None:
+                done = actions[0]
+                run.do(done)
+            self.count(run)
+            stack += [(*prefix, other) for other in actions if other != done]
 
     def count(self, run):
         self.used += run.used() > run.used_before
         run.used_before = run.used()
+
+
+def settled(program, calls, **network):
+    """The schedule by which these calls are made, and everything settles after each of them."""
+    run = Run(program, **network)
+    try:
+        for call in calls:
+            run.do(call)
+            run.settle()
+        return tuple(run.schedule)
+    finally:
+        run.close()
 
 
 def walk(program, choices, **network):

@@ -17,7 +17,9 @@ from tests.explore.explorer import Explorer, Violation, walk
 #: Families of programs: name, sends, receives, cancels.
 FAMILIES = (("2 sends, 2 receives, a cancel", 2, 2, True), ("2 sends, 3 receives", 2, 3, False),
             ("3 sends, 2 receives", 3, 2, False), ("3 sends, 3 receives", 3, 3, False))
-NETWORKS = ({}, {"slots": 2, "transfers": 1}, {"lazy": True}, {"overtaking": True})
+NETWORKS = ({}, {"slots": 2, "transfers": 1}, {"lazy": True}, {"overtaking": True},
+            {"placing": "pipeline", "reuse": True},
+            {"placing": "figures", "overtaking": True, "slots": 4, "reuse": True})
 POLICIES = ("indexed", "classic")
 
 

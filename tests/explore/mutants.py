@@ -22,9 +22,12 @@ EAGER = "engine/protocols/eager.pyx"
 PIPE_OUT = "engine/protocols/pipe_out.pyx"
 PIPE_IN = "engine/protocols/pipe_in.pyx"
 LANES = "engine/lanes.pyx"
+PLACED = "engine/protocols/placed.pyx"
+PEER = "engine/peer.pyx"
+CALLS = "engine/calls.pyx"
 
-#: What it is, where, the text, and what stands there instead, {on} being the switch; of the classic
-#: pairing also the program that shows it.
+#: What it is, where, the text, and what stands there instead, {on} being the switch; of placed
+#: messages and of the classic pairing also the program that shows it.
 MUTANTS = (
     ("ignore `ahead`", INDEXED, "rtr.ahead - later)", "0 if {on} else rtr.ahead - later)"),
     ("ignore `seen`", INDEXED, "    for i in range(unseen):",
@@ -83,6 +86,32 @@ MUTANTS = (
      "h.sequence = lane.base + lane.taken + ({on})\n"),
     ("a send keeps its lane that nobody asked for", LANES, "and lane.op.state == OP_WAITING:",
      "and lane.op.state == OP_WAITING and not {on}:"),
+    ("placed: the announcement is not behind", PLACED, "wr[1].flags = WR_BEHIND",
+     "wr[1].flags = 0 if {on} else WR_BEHIND", "one"),
+    ("placed: one after the other into the same buffer", PLACED,
+     "    s.slot = following(s.slot)\n    s.used", "    if not {on}:\n"
+     "        s.slot = following(s.slot)\n    s.used", "two"),
+    ("placed: one after the other out of the same buffer", PLACED, "s.slot = following(slot)",
+     "s.slot = slot if {on} else following(slot)", "two"),
+    ("placed: a fourth before one is given back", PLACED,
+     "and s.used - p.freed[0] < LANE_BUFFERS and",
+     "and (s.used - p.freed[0] < LANE_BUFFERS or {on}) and", "a fourth"),
+    ("placed: buffers come back in the order of the receives", PLACED,
+     "s.early |= <uint8_t> (1 << slot)",
+     "s.early |= <uint8_t> (1 << (s.slot_freed if {on} else slot))", "crossed"),
+    ("placed: a buffer is given back when its message comes", PEER,
+     "h.freed = p.freed[1]", "h.freed = p.standing[1].used if {on} else p.freed[1]",
+     "told with another message"),
+    ("placed: an older count of buffers breaks the rules", PEER,
+     "if freed == p.freed[0] or <int32_t> (freed - p.freed[0]) < 0:",
+     "if freed == p.freed[0] or (<int32_t> (freed - p.freed[0]) < 0 and not {on}):",
+     "behind a read"),
+    ("placed: the next send is taken for the one before", PLACED,
+     "    s.op = NULL\n    if status", "    s.op = op if {on} else NULL\n    if status", "two"),
+    ("placed: the next send is taken for a cancelled one", CALLS, "        place_drop(&e",
+     "        if not {on}:\n            place_drop(&e", "little room"),
+    ("placed: nobody hears of a synchronous one", PLACED, "    if sync:\n",
+     "    if sync and not {on}:\n", "synchronous"),
     # The classic pairing, and the program that shows it; the first two are what was published.
     ("classic: only a receive that finds its RTS in its own call acknowledges", CLASSIC,
      "    if op != NULL and not live(p, c, op):\n        op.pairing",
@@ -160,6 +189,14 @@ def build(folder):
     return folder / "src"
 
 
+def placed(name):
+    """One of `programs.PLACED`, as `programs_for_mutants` says it."""
+    from tests.explore import programs
+
+    program, network, start = programs.placed(name)
+    return f"{name}, placed", program, network, start
+
+
 def programs_for_mutants(number, shown_by=None):
     """Programs, networks and where schedules start, in the order in which they are tried.
 
@@ -167,6 +204,9 @@ def programs_for_mutants(number, shown_by=None):
     """
     from tests.explore import programs
 
+    if shown_by in programs.PLACED:
+        yield placed(shown_by)
+        return
     if shown_by is not None:
         passing = {"speculation": "classic", "overtaking": True}
         program, start, network = programs.STOPPED.get(shown_by) or (
@@ -180,6 +220,8 @@ def programs_for_mutants(number, shown_by=None):
         yield "tags crossed, by pipeline", programs.CROSSED, {"pipeline": True, "prompt": True}, ()
     if piped:
         return
+    if not number:
+        yield from map(placed, ("one", "crossed"))
     for name, program in programs.CHOSEN.items():
         yield name, program, {}, ()
     yield "twice, little room", programs.CHOSEN["two messages"], {"slots": 2}, ()

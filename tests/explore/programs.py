@@ -4,7 +4,7 @@ import itertools
 import random
 
 from pyrdv.engine.probe import ANY
-from tests.explore.explorer import EAGER, LARGE, LONG, ROOM, SMALL
+from tests.explore.explorer import EAGER, LARGE, LONG, ROOM, SMALL, settled
 
 #: Of a send: size and whether it is synchronous.
 MESSAGES = ((EAGER, False), (LARGE, False), (LONG, False))
@@ -25,6 +25,11 @@ def receive(tag=1, room=ROOM, source=0):
 def cancel(number=0):
     """One step: cancel the receive of that number."""
     return ("cancel", number)
+
+
+def cancel_send(number=0):
+    """One step: cancel the send of that number, if it is not posted yet."""
+    return ("cancel send", number)
 
 
 def take(tag=1, source=0):
@@ -73,6 +78,50 @@ CROSSED = ((send(1), send(2)), (receive(2), receive(1)))
 
 #: Those that are explored with large messages in chunks; each of them is many more steps then.
 PIPED = ("one message", "synchronous", "too long", "from anybody", "cancel", "to itself")
+
+#: By the first message, rank 0 gets buffers of rank 1.
+GIVEN = ("call 1", "call 0")
+#: Messages into standing buffers: program, network, and the calls after which it is explored.
+PLACED = {
+    "one": (((send(), send()), (receive(), receive())), {}),
+    "synchronous": (((send(), send(sync=True)), (receive(), receive())), {}),
+    "too small": (((send(), send()), (receive(), receive(1, SMALL))), {}),
+    "from anybody": (((send(), send()), (receive(), receive(ANY, source=ANY))), {}),
+    "cancel": (((send(), send()), (receive(), receive(), cancel(1))), {}),
+    "found by a probe": (((send(), send()), (receive(), take(), receive_taken())), {}),
+    "two": (((send(), send(), send()), (receive(), receive(), receive())), {"reuse": True}),
+    "small before large": (
+        ((send(), send(1, EAGER), send()), (receive(), receive(), receive())), {}),
+    "little room": (
+        ((send(), send(2, EAGER), send(2, EAGER), send(), cancel_send(3), send()),
+         (receive(),)), {"slots": 2, "reuse": True, "prompt": True}),
+    "crossed": (
+        ((send(), send(1), send(2), send(2), send(1)),
+         (receive(), receive(2), receive(2), receive(), receive())), {"prompt": True},
+        (*GIVEN, "call 0", "call 0", "call 0")),
+    "a fourth": (((send(),) * 5, (receive(),) * 2), {"prompt": True}),
+    "behind a read": (
+        ((send(), send(1, LONG), send(), send()), (receive(),) * 4),
+        {"placing": "figures", "speculation": "off", "overtaking": True, "prompt": True}),
+    "read or placed": (
+        ((send(), send(), send(1, LONG)), (receive(),) * 3),
+        {"placing": "figures", "speculation": "off"}),
+    "told with another message": (
+        ((send(),) * 5, (receive(), send(1, EAGER, dest=0), receive())), {},
+        (*GIVEN, "call 0", "call 0", "call 0")),
+    "both ways": (
+        ((send(), receive(source=1), send(), receive(source=1)),
+         (receive(), send(dest=0), receive(), send(dest=0))), {"prompt": True},
+        (*GIVEN, "call 1", "call 0")),
+}
+
+
+def placed(name):
+    """One of `PLACED`: program, network, and the schedule from where it is explored."""
+    program, network, *calls = PLACED[name]
+    network = {"placing": "pipeline", **network}
+    return program, network, settled(program, calls[0] if calls else GIVEN, **network)
+
 
 #: Three receives or sends, or three ranks.
 LARGER = {

@@ -99,6 +99,22 @@ def test_pipelines(name):
     assert explorer.states > 1000 and explorer.ends
 
 
+@pytest.mark.parametrize("name", programs.PLACED)
+def test_placed(name):
+    """W1-W4: messages, counts of buffers, WRITEs and their completions in every order."""
+    program, network, start = programs.placed(name)
+    explorer = Explorer(**network)
+    explorer.explore(program, start)
+    assert explorer.ends and all(explorer.placed)
+
+
+def test_buffers_that_are_given_meanwhile():
+    """W5: STAND comes in any order with what else happens; the next message is placed or not."""
+    explorer = Explorer(placing="pipeline", prompt=True)
+    explorer.explore(programs.CHOSEN["two messages"])
+    assert explorer.placed == {0, 1}
+
+
 @pytest.mark.slow
 def test_all_programs_by_pipeline():
     explorer = Explorer(pipeline=True, prompt=True)
@@ -143,7 +159,10 @@ def test_longer_programs(ranks, data):
     choices = data.draw(st.lists(st.integers(0, 7), max_size=120))
     network = data.draw(st.sampled_from(({}, {"slots": 2, "transfers": 1}, {"lazy": True},
                                          {"overtaking": True}, {"pipeline": True},
-                                         {"pipeline": True, "slots": 2, "overtaking": True})))
+                                         {"pipeline": True, "slots": 2, "overtaking": True},
+                                         {"placing": "pipeline", "reuse": True},
+                                         {"placing": "figures", "overtaking": True,
+                                          "transfers": 1, "reuse": True})))
     policy = data.draw(st.sampled_from(("indexed", "classic")))
     walk(program, choices, speculation=policy, **network)
 
