@@ -9,8 +9,10 @@ from tests.support.jobs import case_names
 pytestmark = pytest.mark.verbs
 
 MEMORY = Path(__file__).parent / "programs" / "memory.py"
-# Every large array is mapped on its own, and unmapped when it dies.
-MAPPED = {"MALLOC_MMAP_THRESHOLD_": "16384", "PYRDV_REGISTRATION_ENTRIES": "64"}
+# Every large array is mapped on its own, and unmapped when it dies; and it is registered, also
+# where copying would cost less.
+MAPPED = {"MALLOC_MMAP_THRESHOLD_": "16384", "PYRDV_REGISTRATION_ENTRIES": "64",
+          "PYRDV_PROTOCOL": "get"}
 
 
 @pytest.mark.parametrize("speculation", ["off", "indexed"])
