@@ -420,6 +420,7 @@ class FiguresChaosWorld(CachedChaosWorld):
                 "speculation": self.rng.choice(("off", "indexed")),
                 "figures": [{"latency": 2e-6, "gap": 1e-7,
                              "net": [[size, 2e-6 + size / 1e9] for size in sizes],
+                             "read": [[size, 4e-6 + size / 1e9] for size in sizes],
                              "copy": [[size, size / 4e9] for size in sizes],
                              "registration": [[size, registration] for size in sizes]}]}
 

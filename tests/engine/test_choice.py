@@ -19,11 +19,12 @@ N = 1 << 18
 BUFFER = 128 << 10
 
 
-def profile(registration, gap=1e-7, latency=2e-6):
+def profile(registration, gap=1e-7, latency=2e-6, reads=1e9):
     """A network of 1 GB/s, copies of 4 GB/s; a registration takes this long, s, at any size."""
     return {"schema": profiles.SCHEMA, "ends": ["verbs a:1", "verbs b:1"], "latency": latency,
             "gap": gap, "overhead": 1e-7, "eager_max": 8192, "packet_max": 65536,
             "net": [[size, 2e-6 + size / 1e9] for size in tune.SIZES],
+            "read": [[size, 4e-6 + size / reads] for size in tune.SIZES],
             "copy": [[size, size / 4e9] for size in tune.SIZES],
             "registration": [[size, registration, 0.0] for size in tune.SIZES],
             "registration_refused": False}
@@ -184,7 +185,8 @@ def started(one, number, wanted=(True, True), late=0.0):
 
 
 #: A message takes 2.6 s over it, so "soon" is 0.3 s.
-SLOW = {**PROHIBITIVE, "net": [[size, size / 1e5] for size in tune.SIZES]}
+SLOW = {**PROHIBITIVE,
+        **{name: [[size, size / 1e5] for size in tune.SIZES] for name in ("net", "read")}}
 
 
 def test_who_soon_waits_counts_as_waiting(pair):
@@ -260,6 +262,22 @@ def test_times():
     assert figures.predict(slow, size)[1]["pipeline"] > size / 1e8
 
 
+@pytest.mark.parametrize("size", [N, 1 << 20])
+def test_reads_slower_than_writes(pair, size):
+    """As on soft-iWARP: what a READ takes counts, not what a WRITE of the size takes."""
+    alike, slow = (profile(1e-6, latency=1e-6, reads=rate) for rate in (1e9, 5e8))
+    for known, taken in ((alike, "get"), (slow, "pipeline")):
+        choice, seconds = figures.predict(known, size, 0, 0)
+        assert choice == taken
+        assert seconds["get"] == pytest.approx(1e-6 + cost_model.at(known["read"], size))
+        assert seconds["pipeline"] == figures.predict(alike, size)[1]["pipeline"]
+    for known, piped in ((alike, 0), (slow, 3)):
+        one = pair(known)
+        for seed in range(3):
+            one.send(np.full(size, seed, np.uint8), np.zeros(size, np.uint8))
+        assert one.count("sends_piped") == piped and one.count("reads", 1) == 3 - piped
+
+
 def test_chunks_follow_the_figures(pair):
     assert figures.chunks(profile(1e-6)) == (16000, 400)
     assert figures.chunks(profile(1e-6, latency=1.0)) == (128 << 10, 400)
@@ -289,7 +307,10 @@ def test_a_profile_of_this_device(tmp_path):
     (None, "cannot read"),
     ("{", "it is no JSON"),
     (json.dumps({**DEAR, "ends": ["verbs c:1", "shmem"]}), "this rank uses verbs a:1"),
+    (json.dumps({**DEAR, "schema": "pyrdv-tune/1"}), "its schema is 'pyrdv-tune/1'"),
     (json.dumps({**DEAR, "net": []}), "two points at least"),
+    (json.dumps({**DEAR, "read": DEAR["read"][:1]}), "two points at least"),
+    (json.dumps({key: value for key, value in DEAR.items() if key != "read"}), "read"),
     (json.dumps({**DEAR, "net": [[8, 1], [4, 1]]}), "not times of growing sizes"),
     (json.dumps({**DEAR, "copy": "x"}), "is broken"),
     (json.dumps({**DEAR, "latency": "x"}), "is broken"),

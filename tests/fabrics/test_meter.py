@@ -92,6 +92,20 @@ def test_writes_in_a_row(ends):
     assert found[1] == [(0.0, 0.0)] * 2
 
 
+@pytest.mark.parametrize("size", [1, 4097, SIZE])
+def test_reads(ends, size):
+    """The active end fetches; what the other end has stays as it is."""
+    ends.memory[0][:], ends.memory[1][:] = b"a" * SIZE, b"b" * SIZE
+    found = ends.both(lambda end: ends.meters[end].reads_in_a_row(
+        ends.regions[end], *ends.remote(end), size, 5, 3))
+    seconds(found[:1], 3)
+    assert found[1] == [0.0] * 3
+    assert ends.memory[0][:] == b"b" * size + b"a" * (SIZE - size)
+    assert ends.memory[1][:] == b"b" * SIZE
+    with pytest.raises(ValueError, match="0 bytes: give 1 to"):
+        ends.meters[0].reads_in_a_row(ends.regions[0], *ends.remote(0), 0, 1, 1)
+
+
 def test_registered(ends):
     """The same buffer goes there and back: the last who wrote it was the other end."""
     buffers = [bytearray(b"a" * 70001), bytearray(b"b" * 70001)]

@@ -17,6 +17,7 @@ from pyrdv.tools import bench, bench_registration, cost_model, doctor_protocols,
 LIMIT = 120
 FLAT = {"ends": ["shm", "shm"], "latency": 2e-6, "gap": 1e-7, "overhead": 1e-7,
         "net": [[size, 2e-6 + size / 1e9] for size in tune.SIZES],
+        "read": [[size, 4e-6 + size / 1e9] for size in tune.SIZES],
         "copy": [[size, size / 4e9] for size in tune.SIZES],
         "registration": [[size, 10e-6 + size / 20e9, 5e-6] for size in tune.SIZES],
         "registration_refused": False}
@@ -44,8 +45,9 @@ def test_profile(tmp_path):
     assert profile["schema"] == tune.SCHEMA and profile["ends"] == ["shm", "shm"]
     for name in ("latency", "overhead", "gap"):
         assert 0 < profile[name] < 1
-    assert 0 < len(profile["net"]) <= len(tune.SIZES)
-    for name in ("net", "copy", "registration"):
+    for name in ("net", "read"):
+        assert 1 < len(profile[name]) <= len(tune.SIZES)
+    for name in ("net", "read", "copy", "registration"):
         assert [point[0] for point in profile[name]] == tune.SIZES[:len(profile[name])]
         assert all(0 <= value < 10 for point in profile[name] for value in point[1:])
     assert profile["registration_refused"] is False
@@ -78,7 +80,7 @@ def test_no_device(tmp_path):
     assert "no verbs between two ranks" in done.stderr and "none9" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["net", "copy"])
+@pytest.mark.parametrize("name", ["net", "read", "copy"])
 def test_busy(name):
     profile = json.loads(json.dumps(FLAT))
     assert tune.doubt(profile) is None
@@ -174,13 +176,19 @@ def test_predictions():
     size = 1 << 20
     times = doctor_protocols.predicted(FLAT, size)
     assert times["put"] < times["get"] < times["pipeline"] < times["get, fresh"] < times["eager"]
+    slow = {**FLAT, "read": [[size, size / 5e8] for size in tune.SIZES]}
+    reads = doctor_protocols.predicted(slow, size)
+    assert times["pipeline"] < reads["get"] == pytest.approx(2e-6 + size / 5e8)
+    assert {way for way in times if times[way] != reads[way]} == {"get", "get, fresh"}
+    told = [doctor_protocols.copied(each, size, 128 << 10) for each in (FLAT, slow)]
+    assert "memory used up to" in told[0] and "pipeline from any memory" in told[1]
     refused = {**FLAT, "ends": ["a", "b"], "registration": [], "eager_max": 1, "packet_max": 999}
     assert "refused" in doctor_protocols.page(refused, settings())[-7]
 
 
 @pytest.mark.parametrize("content, told", [
     (None, "cannot read"), ("{", "it is no JSON"), ("[]", "its schema is None"),
-    ('{"schema": "pyrdv-tune/0"}', "its schema is 'pyrdv-tune/0'"),
+    ('{"schema": "pyrdv-tune/1"}', "its schema is 'pyrdv-tune/1'"),
 ])
 def test_no_profile(tmp_path, content, told):
     if content is not None:

@@ -8,10 +8,11 @@ PROGRAM = """
 import json, os, sys, tempfile
 fixed, size = float(sys.argv[1]), int(sys.argv[2])
 sizes = [4096, 65536, 1 << 20]
-profile = {"schema": "pyrdv-tune/1", "latency": 1e-5, "gap": 1e-6, "overhead": 1e-6,
+profile = {"schema": "pyrdv-tune/2", "latency": 1e-5, "gap": 1e-6, "overhead": 1e-6,
            "eager_max": 4096, "packet_max": 8192, "registration_refused": False,
            "ends": [f"verbs {kind}{i}:1" for kind in ("rxe", "siw") for i in range(2)],
            "net": [[size, 1e-5 + size / 1e8] for size in sizes],
+           "read": [[size, 2e-5 + size / 1e8] for size in sizes],
            "copy": [[size, size / 4e9] for size in sizes],
            "registration": [[size, fixed, 0] for size in sizes]}
 with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:

@@ -18,10 +18,36 @@ def test_profile(jobs):
     profile = json.loads((jobs.folder / "out.json").read_text())
     assert [name.split()[1].startswith(jobs.kind) for name in profile["ends"]] == [True, True]
     assert profile["latency"] > 1e-6
-    assert all(point[1] > 1e-6 for point in profile["net"])
+    for name in ("net", "read"):
+        assert all(point[1] > 1e-6 for point in profile[name])
     for size, on, off in profile["registration"]:
         assert size >= 4096 and on > 1e-7 and off > 1e-7
     assert len(profile["registration"]) == 7 and not profile["registration_refused"]
+
+
+READS = """
+from pyrdv import MPI
+from pyrdv.tools import bare
+comm = MPI.COMM_WORLD
+size = 9 << 20
+pair = bare.open_pair(comm, "verbs")
+memory, region, remote = pair.window(size)
+memory[-1] = 65 + comm.rank
+pair.exchange(None)
+times = pair.meter.reads_in_a_row(region, *remote, size, 2, 3)
+assert (memory[-1] == 66), memory[-1]
+assert len(times) == 3
+assert all(0 < each < 30 for each in times) if comm.rank == 0 else times == [0.0] * 3, times
+pair.exchange(None)
+region.deregister()
+pair.close()
+print("read")
+"""
+
+
+def test_reads_of_several_pieces(jobs):
+    """More than one READ of the soft devices may have; its last byte arrives, too."""
+    assert jobs.run(READS, 2).ok().lines == ["read"] * 2
 
 
 def test_bench(jobs):

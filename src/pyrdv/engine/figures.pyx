@@ -48,8 +48,8 @@ cdef double registration(const figures_t *f, double size, double uses) noexcept 
 
 
 cdef double get_time(const figures_t *f, double size, double near, double far) noexcept nogil:
-    """RTS, then the READ, which asks before it brings."""
-    return 2 * f.latency + at(&f.net, size) + registration(f, size, near) \
+    """RTS, then the READ."""
+    return f.latency + at(&f.read, size) + registration(f, size, near) \
         + registration(f, size, far)
 
 
@@ -128,12 +128,13 @@ cdef int fill(figures_t *f, profile, buffer) except -1:
     cdef double copy, net
     memset(f, 0, sizeof(figures_t))
     fill_line(&f.net, "net", profile["net"])
+    fill_line(&f.read, "read", profile["read"])
     fill_line(&f.copy, "copy", profile["copy"])
     fill_line(&f.registration, "registration", profile["registration"])
     f.latency = profile["latency"]
     f.gap = profile["gap"]
-    if f.net.count < 2 or f.copy.count < 2:
-        raise ValueError("'net' and 'copy' need two points at least")
+    if min(f.net.count, f.read.count, f.copy.count) < 2:
+        raise ValueError("'net', 'read' and 'copy' need two points at least")
     if not 0 <= f.latency < INFINITY or not 0 <= f.gap < INFINITY:
         raise ValueError("'latency' and 'gap' must be times")
     f.registrable = INFINITY

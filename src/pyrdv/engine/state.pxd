@@ -333,6 +333,7 @@ cdef struct figures_t:          # what messages over one fabric cost
     double latency              # of a small WRITE
     double gap                  # between two of them
     line_t net                  # a WRITE, registered
+    line_t read                 # a READ, from its post to its completion
     line_t copy
     line_t registration         # and the deregistration
     double registrable          # most bytes that can be registered

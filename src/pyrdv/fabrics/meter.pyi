@@ -37,6 +37,15 @@ class Meter:
         count: int,
         samples: int,
     ) -> list[tuple[float, float]]: ...
+    def reads_in_a_row(
+        self,
+        sink: Region,
+        remote: int,
+        remote_key: int,
+        length: int,
+        turns: int,
+        samples: int,
+    ) -> list[float]: ...
     def registered_back_and_forth(
         self, memory: Buffer, turns: int, samples: int
     ) -> list[float]: ...

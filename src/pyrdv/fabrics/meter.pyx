@@ -7,13 +7,13 @@ both return only when both are through.  The clock is read outside the innermost
 """
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.exc cimport PyErr_CheckSignals
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from pyrdv.fabrics.contract cimport (
     ACCESS_LOCAL, ACCESS_REMOTE_WRITE, EVENT_CLOSED, EVENT_LOST, EVENT_PACKET, FABRIC_AGAIN,
-    FABRIC_FAILED, FABRIC_OK, WR_FENCE, WR_SEND, WR_SIGNALED, WR_WRITE, Fabric, completion,
-    fabric_t, region, work_request)
+    FABRIC_FAILED, FABRIC_OK, WR_FENCE, WR_READ, WR_SEND, WR_SIGNALED, WR_WRITE, Fabric,
+    completion, fabric_t, region, work_request)
 from pyrdv.fabrics.probe cimport Region
 
 import os
@@ -32,7 +32,7 @@ cdef enum:
     POLLS_PER_LOOK = 256        # empty polls between two looks at connections and the clock
     PATIENCE = 1000             # empty polls without a system call
     HEADER = 16                 # bytes in front of every packet: an address and a key
-    PIECES = 32                 # most WRITEs of one message, each of at most transfer_max bytes
+    PIECES = 32                 # most transfers of one message, each of at most transfer_max bytes
 
 
 cdef class Meter:
@@ -150,17 +150,17 @@ cdef class Meter:
         wr.local = payload
         wr.length = length
 
-    cdef int write(self, work_request *chain, const region *source, uint64_t remote, uint64_t key,
-                   uint64_t length) noexcept nogil:
-        """Make `chain` the WRITEs of a message, one for each transfer_max bytes; how many."""
+    cdef int pieces(self, work_request *chain, uint8_t opcode, const region *mine, uint64_t remote,
+                    uint64_t key, uint64_t length) noexcept nogil:
+        """Make `chain` the transfers of a message, one for each transfer_max bytes; how many."""
         cdef uint64_t done = 0
         cdef int count = 0
         while done < length:
             memset(&chain[count], 0, sizeof(work_request))
-            chain[count].opcode = WR_WRITE
+            chain[count].opcode = opcode
             chain[count].flags = WR_SIGNALED
-            chain[count].local = <char *> source.address + done
-            chain[count].local_key = source.key
+            chain[count].local = <char *> mine.address + done
+            chain[count].local_key = mine.key
             chain[count].remote = remote + done
             chain[count].remote_key = key
             chain[count].length = min(length - done, self.f.transfer_max)
@@ -171,7 +171,7 @@ cdef class Meter:
     cdef int message(self, work_request *chain, const region *source, uint64_t remote,
                      uint64_t key, uint64_t length) noexcept nogil:
         """Make `chain` a message: WRITEs and the packet that tells of them; its length."""
-        cdef int count = self.write(chain, source, remote, key, length)
+        cdef int count = self.pieces(chain, WR_WRITE, source, remote, key, length)
         self.notice(&chain[count], NULL, 0)
         chain[count].flags = WR_FENCE
         return count + 1
@@ -330,7 +330,7 @@ cdef class Meter:
         cdef int _
         if length > self.f.transfer_max:
             raise ValueError(f"{length} bytes: one WRITE has at most {self.f.transfer_max}")
-        self.write(&wr, &source.which, remote, remote_key, length)
+        self.pieces(&wr, WR_WRITE, &source.which, remote, remote_key, length)
         self.notice(&told, NULL, 0)
         times = []
         for _ in range(samples):
@@ -345,6 +345,45 @@ cdef class Meter:
                 start = ticks_clock_ns() - start
             self.check(fine)
             times.append((start * 1e-9 / count if self.active else 0.0, inside * 1e-9 / count))
+        return times
+
+    cdef bint fetch(self, const work_request *chain, int count, int turns) noexcept nogil:
+        """READ a message `turns` times; each piece is posted when the one before is complete."""
+        cdef int i, _
+        for _ in range(turns):
+            for i in range(count):
+                self.posted += 1
+                if not (self.post(&chain[i], 1) and self.drain()):
+                    return False
+        return True
+
+    def reads_in_a_row(self, Region sink not None, uint64_t remote, uint64_t remote_key,
+                       uint64_t length, int turns, int samples):
+        """READs of `length` bytes, each from its post to its completion; the other end polls.
+
+        Returns
+        -------
+        list of float
+            Seconds on the active end; per sample the mean of `turns`.  Zeros on the other end.
+        """
+        cdef work_request chain[PIECES]
+        cdef work_request told
+        cdef int64_t start
+        cdef bint fine
+        cdef int count, _
+        self.fits(length)
+        count = self.pieces(chain, WR_READ, &sink.which, remote, remote_key, length)
+        self.notice(&told, NULL, 0)
+        times = []
+        for _ in range(samples):
+            with nogil:
+                fine = self.wait() if self.active else self.post(&told, 1) and self.wait()
+                start = ticks_clock_ns()
+                fine = fine and (not self.active or self.fetch(chain, count, turns))
+                start = ticks_clock_ns() - start
+                fine = fine and (not self.active or self.post(&told, 1))
+            self.check(fine)
+            times.append(start * 1e-9 / turns if self.active else 0.0)
         return times
 
     cdef bint give(self, void *buffer, uint64_t length) noexcept nogil:

@@ -1,9 +1,9 @@
 """Predicted times of a message, after "A High-Performance Superpipeline Protocol" (Denis, 2011).
 
 A *profile* is what ``pyrdv tune`` measures (`pyrdv.tools.tune`): a dict with ``latency`` (λ) and
-``gap`` (g) in seconds, and ``net``, ``copy`` and ``registration`` as lists of points (size in
-bytes, seconds, …) of piecewise linear functions. All functions take a profile and a size in bytes
-and return seconds.
+``gap`` (g) in seconds, and ``net``, ``read``, ``copy`` and ``registration`` as lists of points
+(size in bytes, seconds, …) of piecewise linear functions. All functions take a profile and a size
+in bytes and return seconds.
 """
 
 import math
@@ -52,7 +52,16 @@ def copy_bandwidth(profile, size):
 
 def net_bandwidth(profile):
     """B_net, bytes per second: the slope between the two largest sizes."""
-    (small, first), (large, last) = profile["net"][-2:]
+    return _slope(profile["net"])
+
+
+def read_bandwidth(profile):
+    """The same of READs."""
+    return _slope(profile["read"])
+
+
+def _slope(points):
+    (small, first), (large, last) = points[-2:]
     return (large - small) / max(last - first, 1e-12)
 
 

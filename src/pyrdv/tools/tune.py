@@ -8,6 +8,7 @@ Measured are the parameters of LogP as "A High-Performance Superpipeline Protoco
 ``overhead``       o: time of the thread to post one WRITE, s
 ``gap``            g: time between two WRITEs of 8 bytes that follow each other, s
 ``net``            time of a WRITE and the packet behind it, s, by size: λ + L / B_net
+``read``           time of a READ from its post to its completion, s, by size
 ``copy``           time of a memcpy between two buffers of this size, s: L / B_copy(L)
 ``registration``   time to register memory of this size whose pages exist, and to deregister it,
                    s: λ_reg + L / B_reg
@@ -30,7 +31,7 @@ import time
 
 from pyrdv.tools import bare, bench_arguments as arguments, bench_report as report, cost_model
 
-SCHEMA = "pyrdv-tune/1"
+SCHEMA = "pyrdv-tune/2"
 SIZES = [4096 << 2 * k for k in range(7)]
 SMALL = 8
 #: Bytes of a packet that are the engine's, docs/wire.md.
@@ -40,7 +41,7 @@ BUFFER = 128 << 10
 #: The shortest time between two readings of the clock, s, and samples of one figure.
 BATCH_S = 300e-6
 SAMPLES = (3, 41)
-#: A WRITE that takes longer, s, is the last that is measured: larger ones go on in a line.
+#: A WRITE or a READ that takes longer, s, is the last of its line: larger ones go on in it.
 LONG = 10e-3
 #: Memory that is registered in one sample, bytes.
 PIECES = 32 << 20
@@ -57,7 +58,7 @@ def add_arguments(parser):
     parser.add_argument("--output", metavar="FILE", default="pyrdv-tune.json",
                         help="the profile to write (default pyrdv-tune.json)")
     parser.add_argument("--seconds", type=arguments.seconds, default=0.2, metavar="S",
-                        help="time for each figure (default 0.2; there are about 30)")
+                        help="time for each figure (default 0.2; there are about 35)")
 
 
 class Ruler:
@@ -99,25 +100,29 @@ def small(pair, ruler):
 
 
 def network(pair, ruler, sizes, told):
-    """Latency, overhead, gap and time by size of WRITEs."""
+    """Latency, overhead and gap of WRITEs, and times by size of WRITEs and READs."""
     memory, region, remote = pair.window(max([SMALL, *sizes]))
     meter = pair.meter
 
-    def back_and_forth(size):
-        told(f"writes of {report.size_text(size)}")
-        return ruler.figure(lambda turns, samples: meter.writes_back_and_forth(
-            region, *remote, size, turns, samples))
+    def one(loop, what, size):
+        told(f"{what} of {report.size_text(size)}")
+        return ruler.figure(lambda turns, samples: loop(region, *remote, size, turns, samples))
 
-    found = {"latency": back_and_forth(SMALL)}
+    def by_size(loop, what):
+        points = []
+        for size in sizes:
+            points.append([size, one(loop, what, size)])
+            if pair.comm.bcast(points[-1][1], root=0) > LONG:
+                break
+        return points
+
+    found = {"latency": one(meter.writes_back_and_forth, "writes", SMALL)}
     told("writes in a row")
     turns, samples = ruler.counts(found["latency"])
     rows = meter.writes_in_a_row(region, *remote, SMALL, 64 * turns, samples)
     found["gap"], found["overhead"] = (quartile(times) for times in zip(*rows, strict=True))
-    found["net"] = []
-    for size in sizes:
-        found["net"].append([size, back_and_forth(size)])
-        if pair.comm.bcast(found["net"][-1][1], root=0) > LONG:
-            break
+    found["net"] = by_size(meter.writes_back_and_forth, "writes")
+    found["read"] = by_size(meter.reads_in_a_row, "reads")
     pair.exchange(None)
     region.deregister()
     memory.close()
@@ -199,7 +204,7 @@ def line(points):
 
 def doubt(profile):
     """Why the figures cannot be right, in words; None if they can."""
-    for name, what in (("net", "a write"), ("copy", "a copy")):
+    for name, what in (("net", "a write"), ("read", "a read"), ("copy", "a copy")):
         points = [point[:2] for point in profile[name]]
         if name == "net":
             points.insert(0, (SMALL, profile["latency"]))
@@ -214,17 +219,19 @@ def text(profile):
     """The figures as a table for the terminal."""
     out = [f"latency {profile['latency'] * 1e6:.2f} us, overhead {profile['overhead'] * 1e6:.2f} "
            f"us, gap {profile['gap'] * 1e6:.2f} us",
-           f"{'size':>10}  {'write, us':>10}  {'copy, us':>10}  {'register, us':>12}  "
+           f"{'size':>10}  {'write, us':>10}  {'read, us':>10}  {'copy, us':>10}  "
+           f"{'register, us':>12}  "
            f"{'deregister, us':>14}"]
     registered = {size: (on, off) for size, on, off in profile["registration"]}
-    written = dict(profile["net"])
+    written, fetched = dict(profile["net"]), dict(profile["read"])
     for size, copied in profile["copy"]:
         on, off = registered.get(size, (math.nan, math.nan))
-        write = written.get(size, math.nan)
-        out.append(f"{report.size_text(size):>10}  {write * 1e6:>10.2f}  {copied * 1e6:>10.2f}  "
-                   f"{on * 1e6:>12.2f}  {off * 1e6:>14.2f}")
+        write, read = written.get(size, math.nan), fetched.get(size, math.nan)
+        out.append(f"{report.size_text(size):>10}  {write * 1e6:>10.2f}  {read * 1e6:>10.2f}  "
+                   f"{copied * 1e6:>10.2f}  {on * 1e6:>12.2f}  {off * 1e6:>14.2f}")
     large = SIZES[-1]
-    out.append(f"writes {cost_model.net_bandwidth(profile) / 1e9:.2f} GB/s, copies "
+    out.append(f"writes {cost_model.net_bandwidth(profile) / 1e9:.2f} GB/s, reads "
+               f"{cost_model.read_bandwidth(profile) / 1e9:.2f} GB/s, copies "
                f"{cost_model.copy_bandwidth(profile, large) / 1e9:.2f} GB/s; superpipeline: first "
                f"chunk {cost_model.first_chunk(profile, large) / 1024:.1f} KiB, ratio "
                f"{cost_model.ratio(profile, large):.2f}")
