@@ -49,25 +49,28 @@ cdef int choose(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:
 
 cdef bint copying_pays(engine_t *e, peer_t *p, op_t *op, uint64_t length, int access,
                        bint sending, bint waited) noexcept nogil:
-    """Whether to copy is cheaper for this side than to register; counts why."""
+    """Whether to copy is cheaper for this side than to read, and register; counts why."""
     cdef int i
-    cdef double near, far
-    cdef bint copying
+    cdef double near = 0
+    cdef double far = 0
+    cdef bint held, copying
     if e.protocol != CHOICE_AUTO or not p.fabric.capabilities & CAP_PINS:
         return False
     i = fabric_index(e, p)
     if not e.figures[i].known or op.flags & OP_REGISTERED:
         return False
-    if cache_holds(e.cache, op.owner, i, op.buffer, length, access):
-        e.counters.picks_cached += 1
-        cache_used(e.cache, op.owner)
-        return False
-    near = cache_uses(e.cache, op.owner, i, access)
-    # The other side is probably as new to its memory; what it offers to writes is not kept.
-    far = near if e.cache.devices[i].exposed & ACCESS_LOCAL == 0 else 1
-    copying = figures_pick(&e.figures[i], length, near, far if sending else 0) == PICK_PIPELINE
+    held = cache_holds(e.cache, op.owner, i, op.buffer, length, access)
+    if not held:
+        near = cache_uses(e.cache, op.owner, i, access)
+    if sending:
+        # The other side is probably as new to its memory; what it offers to writes is not kept.
+        far = near if e.cache.devices[i].exposed & ACCESS_LOCAL == 0 else 1
+    copying = figures_pick(&e.figures[i], length, near, far) == PICK_PIPELINE
     cache_used(e.cache, op.owner)
-    if not copying:
+    if held and not (copying and waited and lane_idle(e, p, not sending)):
+        e.counters.picks_cached += 1
+        copying = False
+    elif not copying:
         e.counters.picks_fresh += 1
     elif not waited or not lane_idle(e, p, not sending):
         e.counters.picks_unwaited += 1
