@@ -7,7 +7,7 @@ Mixed into `Rig`.  It keeps to docs/wire.md (4.4, 7) where a program says ``plac
 
 import struct
 
-PLACED, STAND, CREDIT, SYNC = 12, 13, 4, 1
+PLACED, STAND, CREDIT, FINISH, SYNC = 12, 13, 4, 5, 1
 HEADER = struct.Struct("=BBHIiIQQII")
 MEMORY = struct.Struct("=QQ")
 BUFFERS = 3
@@ -139,3 +139,15 @@ class Standing:
         """Give up to `count` buffers back, late or at once."""
         freed = min(self.freed_told + count, self.heard_placed)
         self.send(HEADER.pack(CREDIT, 0, 0, 0, 0, 0, 0, 0, self.taken & MASK, freed))
+
+    def do_finish(self, kind):
+        """FINISH and, in the same chain, a PLACED or STAND that would be legal before it."""
+        context, length, tail = 0, 100, b""
+        if kind == STAND:
+            context, length = STRIDE, 0
+            tail = MEMORY.pack(self.yard_region.address, self.yard_region.key)
+        self.finished = self.broken = True
+        packet = HEADER.pack(kind, 0, 0, context, 0, self.sequence & MASK, length, 0,
+                             self.taken & MASK, 0)
+        self.post(self.probe.send_request(HEADER.pack(FINISH, *[0] * 9)),
+                  self.probe.send_request(packet, tail))

@@ -163,3 +163,11 @@ def test_a_buffer_is_its_peers_alone():
     assert rig.engine.counters()["protocol_errors"] == 0
 
 
+
+
+@pytest.mark.parametrize("kind", [PLACED, STAND])
+def test_right_behind_finish(kind):
+    """docs/wire.md section 7: neither follows FINISH, also where both come at once."""
+    rig = Rig("sim")
+    rig.run([*GIVEN, ("finish", kind), ("turn", 10)])
+    assert rig.engine.counters()["protocol_errors"] == 1
