@@ -49,7 +49,7 @@ PLACING = {
 OWN = (13, 16)                      # STAND, GRANT: with an address of the engine's own memory
 ADDRESS = slice(40, 48)             # where it is
 UNTOUCHED, RECEIVED, SENT = 0xAA, 0xEE, 0xDD
-LEAKS = ("ops_in_use", "messages_in_use", "regions_in_use", "protocol_errors")
+LEAKS = ("ops_in_use", "messages_in_use", "regions_in_use", "protocol_errors", "moving")
 STEPS_MAX = 10_000
 
 
@@ -329,7 +329,7 @@ class Run:
         for operation in self.complete:
             operation.release()
         for rank, engine in enumerate(self.engines):
-            counters = engine.counters()
+            counters = {**engine.counters(), "moving": self.probes[rank].moving}
             left = {name: counters[name] for name in LEAKS if counters[name]}
             if left or any(state not in ("self", "up", "new") for state in engine.peer_states()):
                 self.fail(f"rank {rank} ends with {left}, {engine.peer_states()}")

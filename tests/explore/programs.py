@@ -106,6 +106,8 @@ PLACED = {
     "read or placed": (
         ((send(), send(), send(1, LONG)), (receive(),) * 3),
         {"placing": "figures", "speculation": "off"}),
+    "completions that come late": (
+        ((send(),) * 5, (receive(),) * 5), {"prompt": True}, (*("call 1",) * 5, "call 0")),
     "told with another message": (
         ((send(),) * 5, (receive(), send(1, EAGER, dest=0), receive())), {},
         (*GIVEN, "call 0", "call 0", "call 0")),

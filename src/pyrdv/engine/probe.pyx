@@ -172,6 +172,11 @@ cdef class Probe:
             raise MemoryError
         return one
 
+    @property
+    def moving(self):
+        """READs and WRITEs under way, as the engine counts them."""
+        return self.engine.c.moving
+
     def turn(self):
         """One turn of progress; returns how many things happened."""
         return engine_turn(self.engine.c)
