@@ -44,6 +44,7 @@ PLACING = {
     "pipeline": {**PIPELINE, "lane_bytes": 64, "chunk_first": 64, "standing_after": 1},
     "figures": {"lane_bytes": 64, "lane_block": 16, "lanes": 1, "standing_after": 1,
                 "figures": [{"latency": 2e-6, "gap": 1e-7, "net": [[16, 1e-6], [64, 1e-6]],
+                             "read": [[16, 2e-6], [64, 2e-6]],
                              "copy": [[16, 1e-8], [64, 1e-8]],
                              "registration": [[16, 1.0], [64, 1.0]]}]}}
 OWN = (13, 16)                      # STAND, GRANT: with an address of the engine's own memory

@@ -16,6 +16,7 @@ MASK = 0xFFFFFFFF
 #: What messages cost is known, and registering is dear: whatever fits a buffer is placed.
 DEAR = {"latency": 2e-6, "gap": 1e-7,
         "net": [[size, 2e-6 + size / 1e9] for size in (4096, 1 << 20)],
+        "read": [[size, 4e-6 + size / 1e9] for size in (4096, 1 << 20)],
         "copy": [[size, size / 4e9] for size in (4096, 1 << 20)],
         "registration": [[size, 1.0] for size in (4096, 1 << 20)]}
 
