@@ -231,7 +231,7 @@ def test_the_first_chunk_is_as_long_as_a_packet_is_dear(soft):
         exchange(w, (64 << 10,))
         assert counted(w, "chunks_sent") == (1 if soft else 4)
         exchange(w, (256 << 10,))
-        assert counted(w, "chunks_sent") == (1 + 2 if soft else 4 + 6)
+        assert counted(w, "chunks_sent") == (1 + 1 if soft else 4 + 6)
 
 
 @pytest.mark.parametrize("arrival", ["notice", "flags"])

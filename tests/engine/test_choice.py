@@ -280,8 +280,8 @@ def test_reads_slower_than_writes(pair, size):
 
 def test_chunks_follow_the_figures(pair):
     assert figures.chunks(profile(1e-6)) == (16000, 400)
-    assert figures.chunks(profile(1e-6, latency=1.0)) == (128 << 10, 400)
-    assert figures.chunks(profiles.BUILT_IN["rxe"]) == (128 << 10, 150)
+    assert figures.chunks(profile(1e-6, latency=1.0)) == (256 << 10, 400)
+    assert figures.chunks(profiles.BUILT_IN["rxe"]) == (256 << 10, 150)
     few, many = (pair(known, protocol="pipeline") for known in (profile(1e-6), None))
     for one in (few, many):
         one.send(fresh(1), fresh(99))

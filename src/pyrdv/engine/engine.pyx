@@ -178,11 +178,11 @@ cdef class Engine:
                 or pools_reserve(e):
             raise MemoryError
         add_fabrics(e, self.fabrics, routes or {})
-        lanes_configure(e, pipeline)
-        figures_configure(e, figures)
         set_allowance(e, unexpected_max)
         self.registrations = Registrations() if registrations is None else registrations
         cache_open(e, self.registrations.c, self.registrations.everywhere)
+        lanes_configure(e, pipeline)
+        figures_configure(e, figures)
         open_wait(e)
         self.orphans = []
         self.pending = {}

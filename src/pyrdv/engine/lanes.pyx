@@ -36,7 +36,8 @@ from pyrdv.fabrics.contract cimport (
 cdef enum:
     PAGE = 4096
     USUAL = 128 << 10           # bytes of a bounce buffer
-    USUAL_SOFT = 256 << 10
+    USUAL_SOFT = 512 << 10      # the same with soft devices, if ...
+    MANY = 64                   # ... so many may stay registered
     SHARE = 4                   # standing buffers: one part in so many of what may stay registered
     NUMBERS_END = 1 << 30       # from here on the buffers are wiped and counted from 1 again (B5)
 
@@ -63,12 +64,16 @@ DEFAULTS = {
 
 
 cdef uint32_t usual_bytes(const engine_t *e) noexcept nogil:
-    """Of a bounce buffer: more where packets are dear, for a copy that nothing hides is not."""
+    """Of a bounce buffer: more where packets are dear, for a copy that nothing hides is not, and
+    memory may be registered."""
     cdef int i
     cdef uint32_t soft = 0
+    cdef uint32_t bytes = USUAL
     for i in range(e.fabric_count):
         soft |= e.fabrics[i].capabilities & CAP_SOFT
-    return USUAL_SOFT if soft else USUAL
+    while soft and bytes < USUAL_SOFT and bytes <= e.cache.bytes_max // MANY:
+        bytes *= 2
+    return bytes
 
 
 cdef int lanes_configure(engine_t *e, given) except -1:

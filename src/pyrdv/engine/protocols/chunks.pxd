@@ -19,7 +19,7 @@ cdef enum:
     FLAG = 8                    # bytes of a flag
     LINE = 64                   # chunks without blocks are multiples of it
     FIRST = 12 << 10            # bytes of a first chunk: the paper's constant, from InfiniBand
-    FIRST_SOFT = 128 << 10      # the same where a round trip of packets lasts ten times as long
+    FIRST_SOFT = 256 << 10      # the same where a round trip of packets lasts ten times as long
 
 
 cdef inline void packet_request(work_request *wr, const void *header,
