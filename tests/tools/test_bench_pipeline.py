@@ -20,8 +20,9 @@ def test_bench(tmp_path):
     for row in content["rows"]:
         assert all(row[way] > 0 for way in bench_pipeline.COLUMNS)
     # Each way is what it is called.
-    assert content["piped"]["get"] == 0
-    assert content["piped"]["pipeline"] > 0 < content["piped"]["flags"]
+    counted = content["counted"]
+    assert counted["get"]["sends_piped"] == 0
+    assert counted["pipeline"]["sends_piped"] > 0 < counted["flags"]["sends_piped"]
     assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
     assert "of the bandwidth of a raw write" in done.stdout
 

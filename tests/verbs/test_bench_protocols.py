@@ -36,6 +36,16 @@ def test_first_touch(jobs):
     assert "128 KiB, untouched" in out
 
 
+def test_pipeline(jobs):
+    """What fits a bounce buffer is placed, but where superpipeline alone is measured."""
+    content, _ = measure(jobs, "pipeline", "--sizes", "64K,1M", "--seconds", "0.01", "--turns", "1")
+    counted = content["counted"]
+    assert counted["placed"]["sends_placed"] > 0 < counted["placed"]["sends_piped"]
+    for way in ("pipeline", "flags"):
+        assert counted[way]["sends_placed"] == 0 < counted[way]["sends_piped"]
+    assert counted["get"]["sends_placed"] == counted["get"]["sends_piped"] == 0
+
+
 def test_kernels(jobs):
     """Arrays that are used again are found registered, new ones are not."""
     content, out = measure(jobs, "kernels", "--rounds", "2", "--iterations", "3", "--bytes", "128K")
