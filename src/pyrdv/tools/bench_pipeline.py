@@ -160,7 +160,7 @@ def run_rank(options, comm):
     if rank or status:
         return status, rows, facts, None
     print(verdict(rows))
-    return 0, rows, facts, {"paper": PAPER, "counted": counted}
+    return 0, rows, facts, {"paper": PAPER, "fabric": pair.name, "counted": counted}
 
 
 def share(row, way):
