@@ -18,13 +18,17 @@ from pyrdv.engine.protocols.select cimport (
     PROTOCOL_EAGER, choose, eager_limit, place_try, prepare)
 from pyrdv.engine.state cimport (
     ANY_PEER, MESSAGE_EAGER, MESSAGE_PLACED, MESSAGE_RTS, OP_CANCELLED, OP_COMPLETE, OP_MATCH,
-    OP_NO_MEMORY, OP_NOT_REGISTERED, OP_PEER_LOST, OP_POSTED, OP_QUEUED, OP_READING, OP_RECV,
-    OP_SEND, OP_SYNC, OP_WAITING, OP_WRITING, PEER_CLOSED, PEER_LOST, PEER_SELF, PEER_UP,
+    OP_NOT_REGISTERED, OP_NO_MEMORY, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING,
+    OP_RECV, OP_SEND, OP_SYNC, OP_WAITING, OP_WRITING, PEER_CLOSED, PEER_LOST, PEER_SELF, PEER_UP,
     WAITS_HERE, engine_t, message_t, op_t, peer_t)
 from pyrdv.engine.step cimport announce, keep_moving, maintain, step, turn
 from pyrdv.engine.waiting cimport waiting_begins, waiting_unknown
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_OK
 from pyrdv.memory.mappings cimport owner_t
+
+
+cdef enum:
+    ROOM_LEAST = 16 << 10       # bytes of a receive whose pages are worth making
 
 
 cdef void wake_sleepers(engine_t *e, uint32_t epoch) noexcept nogil:
@@ -274,6 +278,22 @@ cdef void engine_wanted(engine_t *e, op_t *op, uint32_t generation) noexcept nog
     if op.generation == generation and op.state != OP_COMPLETE and not op.waits & WAITS_HERE:
         waiting_begins(e, op)
     engine_unlock(&e.lock)
+
+
+cdef bint engine_room(engine_t *e, op_t *op, uint32_t generation, char **room,
+                      uint64_t *length) noexcept nogil:
+    cdef uint64_t begin = 0
+    cdef bint fresh = False
+    engine_lock(&e.lock)
+    if op.generation == generation and op.kind == OP_RECV and op.length >= ROOM_LEAST \
+            and (op.state == OP_POSTED or op.state == OP_PIPING):
+        if op.state == OP_PIPING:
+            begin = op.lane.offset
+        room[0] = op.buffer + begin
+        length[0] = (op.length if op.state == OP_POSTED else min(op.total, op.length)) - begin
+        fresh = op.owner != NULL and op.owner.uses == 0
+    engine_unlock(&e.lock)
+    return fresh
 
 
 cdef bint engine_hopeless(engine_t *e, op_t *op, uint32_t generation) noexcept nogil:

@@ -17,6 +17,10 @@ cdef struct patience_t:
     bint yielding           # it has spun long enough
     uint32_t turns          # engine.busy_turns as of the last look at the clock
     uint32_t epoch          # as of the waiter's last look at its condition
+    bint prepared           # `room` was looked for
+    bint fresh              # no message came there before
+    char *room              # of the receive that is waited for, while none has come
+    uint64_t left           # bytes of it whose pages were not made yet
 
 cdef void patience_reset(patience_t *p) noexcept nogil
 # The waiter looked and found nothing: pause as fits, at most about 100 ms.

@@ -12,13 +12,13 @@ yields, so the rank that has the data runs next.  A device in software needs
 processors, too, and gets them from the yields.  While it spins, a waiter makes
 no system call: time is taken from the processor's counter.  Sleep is cut into
 slices, because a signal that arrives just before the system call would not
-interrupt it.
+interrupt it.  Who waits for a large message and yields has pages made for it.
 """
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from pyrdv.engine.calls cimport (
-    cpu_relax, engine_hopeless, engine_sleep_finish, engine_sleep_prepare, engine_test, engine_turn)
+    cpu_relax, engine_hopeless, engine_room, engine_sleep_finish, engine_sleep_prepare, engine_test, engine_turn)
 from pyrdv.engine.engine cimport Engine
 from pyrdv.engine.state cimport engine_t, op_t, ticks_scale
 
@@ -31,6 +31,10 @@ cdef extern from "ticks.h" nogil:
     int64_t ticks_clock_ns()
     uint64_t ticks_now()
     void ticks_learn(ticks_scale *scale)
+
+cdef extern from "pages.h" nogil:
+    void pages_whole(char **begin, uint64_t *length)
+    int pages_make(char *begin, uint64_t length)
 
 cdef extern from "<sched.h>" nogil:
     int sched_yield()
@@ -49,12 +53,40 @@ cdef enum:
     POLLS_PER_LOOK = 32         # how long it took is looked at every so many polls
     SLICE_MS = 100              # the longest sleep in one piece
     DOUBLINGS = 3               # of the time it yields
+    ROOM_PIECE = 256 << 10      # bytes whose pages are made between two polls; whole pages
 
 
 cdef void patience_reset(patience_t *p) noexcept nogil:
     p.since = 0
     p.rounds = 0
     p.yielding = False
+    p.prepared = False
+    p.room = NULL
+    p.left = 0
+
+
+cdef bint prepare_room(engine_t *e, op_t *op, uint32_t generation, patience_t *p) noexcept nogil:
+    """Have the kernel make some pages of the room of a receive, if it has none there yet; whether
+    there was something to do.
+
+    Whoever is the first to write there waits for that: the copy, or the registration.  A waiter
+    has the time; for memory that was used before, not before it yields.  Contents stay as they are;
+    where it cannot be done, nothing happens.
+    """
+    cdef uint64_t piece
+    if not p.prepared:
+        p.prepared = True
+        p.fresh = engine_room(e, op, generation, &p.room, &p.left)
+        pages_whole(&p.room, &p.left)
+    if p.left == 0 or not p.fresh and not p.yielding:
+        return False
+    piece = min(p.left, <uint64_t> ROOM_PIECE)
+    if pages_make(p.room, piece) != 0:
+        p.left = 0
+    else:
+        p.room += piece
+        p.left -= piece
+    return True
 
 
 cdef inline uint32_t learned(uint32_t longer, uint64_t yields, uint64_t waited,
@@ -121,6 +153,8 @@ cdef bint wait_some(engine_t *e, op_t *op, uint32_t generation, patience_t *p,
     while not engine_test(e, op, generation, True, &p.epoch):
         if helping and e.epoch != seen:
             return False
+        if (p.left or not p.prepared) and prepare_room(e, op, generation, p):
+            continue
         if pause(e, p):
             engine_hopeless(e, op, generation)
             return False

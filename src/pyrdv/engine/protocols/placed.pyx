@@ -50,6 +50,7 @@ from pyrdv.engine.wire cimport (
     PACKET_PLACED, PACKET_STAND, PACKET_SYNC, WIRE_HEADER, WIRE_RTS, header_t, rts_t)
 from pyrdv.fabrics.contract cimport (
     CAP_BEHIND, FABRIC_AGAIN, FABRIC_OK, WR_BEHIND, WR_SEND, WR_SIGNALED, WR_WRITE, work_request)
+from pyrdv.memory.mappings cimport cache_used
 
 
 cdef inline uint8_t following(uint8_t slot) noexcept nogil:
@@ -212,6 +213,7 @@ cdef void take(engine_t *e, peer_t *p, op_t *op, uint8_t slot, uint64_t length, 
         copy_plain(op.buffer, lane_buffer(e, p.standing[1].lane, slot), room,
                    copy_past_caches(room))
     give_back(e, p, slot)
+    cache_used(e.cache, op.owner)
     if sync:
         op.cookie = cookie
         done_start(e, p, op)
