@@ -162,17 +162,18 @@ def test_matched_probe_and_truncation(world):
 
 
 def test_small_ones_without_credit(world):
-    """P1: what is small but has no credit is placed, too, and keeps its place in the order."""
+    """P1: what is small but has no credit goes by rendezvous, also where buffers stand."""
     with world(2, **PLACING | {"unexpected_max": 64 << 10}) as w:
         give(w)
         sends = [w.comms[0].Isend(pattern(4000, i), dest=1) for i in range(40)]
         w.settle()
-        placed(w, 0, 3)
+        assert count(w, 0, "sends_rendezvous") > 1
         for i in range(40):
             room = np.zeros(4000, np.uint8)
             w.run(w.comms[1].Irecv(room, source=0))
             assert np.array_equal(room, pattern(4000, i))
         w.run(*sends)
+        assert count(w, 0) == 0
 
 
 @pytest.mark.parametrize("turns", range(6))

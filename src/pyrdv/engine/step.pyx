@@ -75,9 +75,7 @@ cdef int announce(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
             return FABRIC_AGAIN
         op_complete(e, op, OP_PEER_LOST)
         return FABRIC_LOST
-    if p.standing[0].op == op:
-        status = place_post(e, p, op)
-    elif choose(e, p, op.length) == PROTOCOL_EAGER:
+    if choose(e, p, op.length) == PROTOCOL_EAGER:
         status = eager_post(e, p, op.context, op.tag, op.buffer, op.length,
                             op_cookie(op) if op.flags & OP_SYNC else 0)
         if status == FABRIC_OK:
@@ -85,7 +83,8 @@ cdef int announce(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
                 op.state = OP_WAITING
             else:
                 op_complete(e, op, 0)
-    elif not op.flags & (OP_PIPED | OP_REGISTERED) and place_try(e, p, op):
+    elif p.standing[0].op == op or not op.flags & (OP_PIPED | OP_REGISTERED) \
+            and place_try(e, p, op):
         status = place_post(e, p, op)
     else:
         status = prepare(e, p, op)

@@ -98,15 +98,17 @@ cdef bint placing_pays(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
 
 
 cdef bint place_try(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
-    # Where its peer has offered buffers the next message may be written into one.
-    if not place_ready(p, op.length) or p.offer_count or not placing_pays(e, p, op):
+    # What eager takes, with credit, is not placed without: it must not be both.  Where its peer has
+    # offered buffers the next message may be written into one.
+    if op.length <= eager_limit(e, p) or not place_ready(p, op.length) or p.offer_count or not placing_pays(e, p, op):
         return False
     place_fill(e, p, op)
     return True
 
 
 cdef void place_missed(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:
-    if e.protocol == CHOICE_GET or not 0 < length <= e.lane_bytes or not place_able(e, p):
+    if e.protocol == CHOICE_GET or not eager_limit(e, p) < length <= e.lane_bytes \
+            or not place_able(e, p):
         return
     if e.protocol == CHOICE_PIPELINE or figures_place(&e.figures[fabric_index(e, p)], length,
                                                       USES, USES):
