@@ -11,8 +11,6 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-#: MiB of a guest: first-touch has its arrays of 16 MiB, and malloc keeps some.
-MEMORY = 4096
 sys.path.insert(0, str(ROOT))
 
 from pyrdv.tools import bench_report as report  # noqa: E402
@@ -85,7 +83,7 @@ def measure(options, device, stem, arguments, **cable):
     told = f"a cable of {options.rate} and {options.delay}" if cable else "a cable without limits"
     print(f"\n{device}, {told}", flush=True)
     result = machine.run(machine.sequence(texts), devices=(device,), pinned=True,
-                         limit=options.limit, memory=MEMORY, out=options.out, echo=True, **cable)
+                         limit=options.limit, out=options.out, echo=True, **cable)
     if result.reason:
         print(f"{result.console[-3000:]}\nthe lab ended early {result.reason}", file=sys.stderr)
     return result.status == 0

@@ -52,6 +52,16 @@ def test_only_untouched_arrays_take_pages(measured):
         assert faults["untouched", way] >= faults["written", way] + 2, faults
 
 
+def test_fresh_arrays_do_not_pile_up():
+    """Fifty pairs of 8 MiB, written and freed, need the memory of a few."""
+    for _ in range(50):
+        pair = fresh.empty(8 << 20), fresh.empty(8 << 20)
+        for array in pair:
+            array.fill(1)
+    with open("/proc/self/statm", encoding="ascii") as file:
+        assert int(file.read().split()[1]) * fresh.PAGE < 300 << 20
+
+
 def test_fresh_arrays():
     """malloc hands out what was freed; `fresh.empty` does not take it."""
     for size in (1, fresh.PAGE, 16 << 10, 100 << 10, 1 << 20, 40 << 20):

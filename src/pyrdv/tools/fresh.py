@@ -39,6 +39,9 @@ def empty(nbytes):
     The pages at its ends, which it shares with others, may: malloc has its notes there.
     """
     used = []
+    # What was freed keeps its pages, and would pile up from call to call.
+    if hasattr(_libc, "malloc_trim"):
+        _libc.malloc_trim(0)
     while pages(found := np.empty(nbytes, np.uint8)):
         # Kept until another is found, so that malloc runs out of used memory.
         used.append(found)
