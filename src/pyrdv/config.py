@@ -157,7 +157,8 @@ KNOBS = (
          form="a path that can be printed"),
     Knob("pipeline_buffer", "size", 0,
          "One of the three bounce buffers of a message that is moved by pipeline; four sets of "
-         "them on each side, or one per peer in use.  0: 128K, with soft devices up to 512K, as memory may be locked.",
+         "them on each side, or one per peer in use.  0: 128K, with soft devices up to 512K, as "
+         "memory may be locked.",
          low=16 << 10, high=64 << 20),
     Knob("pipeline_arrival", "choice", "auto",
          "How a receiver sees the parts of a pipeline arrive: flags by polling memory (checked by "

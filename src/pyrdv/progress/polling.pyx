@@ -18,7 +18,8 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from pyrdv.engine.calls cimport (
-    cpu_relax, engine_hopeless, engine_room, engine_sleep_finish, engine_sleep_prepare, engine_test, engine_turn)
+    cpu_relax, engine_hopeless, engine_room, engine_sleep_finish, engine_sleep_prepare, engine_test,
+    engine_turn)
 from pyrdv.engine.engine cimport Engine
 from pyrdv.engine.state cimport engine_t, op_t, ticks_scale
 

@@ -189,8 +189,9 @@ def plot(path, content, plt):
     """Draw the paper's figure 6 from the content of the JSON file into a PNG file."""
     rows, facts = content["rows"], content["machine"]
     figure, axes = plt.subplots(figsize=(7, 4.5), dpi=120, layout="constrained")
-    for way, name in zip(COLUMNS, ("raw write", "get", "placed, then superpipeline",
-                                   "superpipeline, by packets", "superpipeline, by flags"), strict=True):
+    names = ("raw write", "get", "placed, then superpipeline", "superpipeline, by packets",
+             "superpipeline, by flags")
+    for way, name in zip(COLUMNS, names, strict=True):
         axes.plot([row["size"] for row in rows],
                   [row["size"] / row[way] / 1e6 for row in rows], label=name)
     axes.set_xscale("log", base=2)

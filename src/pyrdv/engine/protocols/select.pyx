@@ -100,7 +100,8 @@ cdef bint placing_pays(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
 cdef bint place_try(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     # What eager takes, with credit, is not placed without: it must not be both.  Where its peer has
     # offered buffers the next message may be written into one.
-    if op.length <= eager_limit(e, p) or not place_ready(p, op.length) or p.offer_count or not placing_pays(e, p, op):
+    if op.length <= eager_limit(e, p) or not place_ready(p, op.length) or p.offer_count \
+            or not placing_pays(e, p, op):
         return False
     place_fill(e, p, op)
     return True
