@@ -167,8 +167,8 @@ KNOBS = (
          choices=("auto", "flags", "notice")),
     Knob("standing_peers", "int", 4,
          "Peers to each of which a rank gives three such buffers of their own, into which they "
-         "write messages without asking, where RDMA devices join them and that costs less; 0: "
-         "none.",
+         "write messages without asking, where RDMA devices join them and that costs less; and "
+         "whose buffers it uses; all take a quarter of PYRDV_REGISTRATION_BYTES at most.  0: none.",
          low=0, high=65535),
     Knob("speculation", "choice", "auto",
          "Whether a large receive that comes before its message offers its buffer, so that the "

@@ -1,4 +1,4 @@
-"""Messages into standing buffers (W1-W5): right bytes and order, nobody waits for a buffer, ends.
+"""Messages into standing buffers (Z1-Z5): right bytes and order, nobody waits for a buffer, ends.
 
 On fabrics that cannot order a packet behind a WRITE the same programs run by rendezvous.
 """
@@ -67,7 +67,7 @@ def test_sizes(world, first, sync):
 
 
 def test_a_send_waits_for_nobody(world):
-    """W4: it is complete, and its buffer the user's again, before the other side makes a turn."""
+    """Z4: it is complete, and its buffer the user's again, before the other side makes a turn."""
     with world(2, **PLACING) as w:
         give(w)
         data, room = pattern(9000), np.zeros(9000, np.uint8)
@@ -80,7 +80,7 @@ def test_a_send_waits_for_nobody(world):
 
 
 def test_unmatched_messages_keep_buffers_and_hold_up_nobody(world):
-    """W1, W2: three stay in the buffers, the fourth goes another way; taken in any order, all
+    """Z1, Z2: three stay in the buffers, the fourth goes another way; taken in any order, all
     buffers are used again."""
     with world(2, **PLACING) as w:
         give(w)
@@ -104,7 +104,7 @@ def test_unmatched_messages_keep_buffers_and_hold_up_nobody(world):
 
 
 def test_one_buffer_is_always_told(world):
-    """W2: with one after the other, all but the first are placed, though nothing comes back."""
+    """Z2: with one after the other, all but the first are placed, though nothing comes back."""
     with world(2, **PLACING) as w:
         give(w)
         before = count(w, 1, "credits_sent")
@@ -118,7 +118,7 @@ def test_one_buffer_is_always_told(world):
 
 
 def test_messages_keep_their_order(world):
-    """R4, W3: eager, placed and larger ones of one envelope, and receives with wildcards."""
+    """R4, Z3: eager, placed and larger ones of one envelope, and receives with wildcards."""
     with world(3, **PLACING) as w:
         give(w)
         give(w, 2)
@@ -217,7 +217,7 @@ def test_the_receiver_dies(world, turns):
 
 
 def test_only_so_many_peers_get_some(world):
-    """W5: the others' messages go by rendezvous, as before."""
+    """Z5: the others' messages go by rendezvous, as before."""
     with world(4, **PLACING | {"standing": 2}) as w:
         for source in (1, 2, 3):
             give(w, source, 0)
@@ -232,7 +232,7 @@ def test_only_so_many_peers_get_some(world):
 
 
 def test_a_sender_of_many_takes_only_so_many(world):
-    """W5, on the other side: memory that messages are placed from is bounded as well."""
+    """Z5, on the other side: memory that messages are placed from is bounded as well."""
     with world(4, **PLACING | {"standing": 1}) as w:
         for target in (1, 2, 3):
             room = np.zeros(9000, np.uint8)
@@ -242,6 +242,23 @@ def test_a_sender_of_many_takes_only_so_many(world):
                 w.settle()
                 assert np.array_equal(room, pattern(9000, target))
         placed(w, 0, 2)
+
+
+def test_buffers_of_a_peer_that_is_gone_serve_another(world):
+    """Z5: one peer at a time has buffers here; with the first one's end the next one gets them."""
+    with world(3, **PLACING | {"standing": 1}) as w:
+        give(w, 1, 0)
+        room = np.zeros(9000, np.uint8)
+        w.run(w.comms[1].Isend(pattern(9000, 1), dest=0), w.comms[0].Irecv(room, source=1))
+        placed(w, 1, 1)
+        w.kill(1)
+        with pytest.raises(MPI.Exception):
+            w.run(w.comms[0].Irecv(room, source=1))
+        for i in range(4):
+            w.run(w.comms[2].Isend(pattern(9000, i), dest=0), w.comms[0].Irecv(room, source=2))
+            w.settle()
+            assert np.array_equal(room, pattern(9000, i))
+        assert (count(w, 2) >= 2) == able(w)
 
 
 def test_not_unless_it_is_wanted(world):
@@ -261,7 +278,7 @@ def test_not_unless_it_is_wanted(world):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_any_order_of_events(seed):
-    """W1-W3: many messages both ways, sizes and order of receives at random, late packets."""
+    """Z1-Z3: many messages both ways, sizes and order of receives at random, late packets."""
     rng = np.random.default_rng(seed)
     with CHAOS(2, seed=seed, **PLACING) as w:
         for turn in range(4):
@@ -286,11 +303,12 @@ def test_any_order_of_events(seed):
 
 
 class UnevenWorld(SIM):
-    """Two ranks with buffers of different sizes."""
+    """Two ranks with different settings."""
 
-    def __init__(self, sizes):
+    def __init__(self, sizes, protocols=("pipeline", "pipeline")):
         self.prepare(2, 0, None)
-        self.engines = [Engine(rank, 2, [fabric], **PLACING | {"lane_bytes": sizes[rank]})
+        self.engines = [Engine(rank, 2, [fabric], **PLACING | {
+            "lane_bytes": sizes[rank], "protocol": protocols[rank]})
                         for rank, fabric in enumerate(self.fabrics)]
         self.comms = [Comm.world(engine) for engine in self.engines]
 
@@ -312,7 +330,7 @@ def test_buffers_of_different_sizes(sizes):
 
 @pytest.mark.parametrize("limited", [0, 1])
 def test_no_memory_for_them(limited):
-    """W5: where they cannot be registered, messages go as before, and it is not tried again."""
+    """Z5: where they cannot be registered, messages go as before, and it is not tried again."""
     with SIM(2, **PLACING) as w:
         room = np.zeros(9000, np.uint8)
         w.run(w.comms[0].Isend(pattern(100), dest=1), w.comms[1].Irecv(room, source=0))
@@ -345,3 +363,32 @@ def test_by_figures_and_offers_come_first(speculation):
         offers = speculation != "off"
         assert count(w, 0, "rtrs_used") == (4 if offers else 0)
         assert count(w, 0) == (0 if offers else 4)
+
+
+def test_an_offer_for_another_message_is_no_obstacle():
+    """A receive that waits all the time has offered its buffer; others' messages are placed."""
+    tuning = {"protocol": "auto", "lane_bytes": 128 << 10, "speculation": "indexed",
+              "figures": (BUILT_IN["rxe"],)}
+    with SIM(2, **PLACING | tuning) as w:
+        room, other = np.zeros(100_000, np.uint8), np.zeros(100_000, np.uint8)
+        waiting = w.comms[1].Irecv(other, source=0, tag=99)
+        w.settle()
+        for i in range(4):
+            send = w.comms[0].Isend(pattern(100_000, i), dest=1, tag=1)
+            w.settle()
+            w.run(send, w.comms[1].Irecv(room, source=0, tag=1))
+            w.settle()
+            assert np.array_equal(room, pattern(100_000, i))
+        assert count(w, 0) == 3
+        w.run(w.comms[0].Isend(pattern(100_000, 9), dest=1, tag=99), waiting)
+        assert count(w, 0, "rtrs_used") == 1 and np.array_equal(other, pattern(100_000, 9))
+
+
+def test_told_to_read_a_sender_places_nothing():
+    """PYRDV_PROTOCOL=get of one rank, whose peer gives it buffers."""
+    with UnevenWorld((ROOM, ROOM), protocols=("get", "pipeline")) as w:
+        for i in range(4):
+            room = np.zeros(9000, np.uint8)
+            w.run(w.comms[0].Isend(pattern(9000, i), dest=1), w.comms[1].Irecv(room, source=0))
+            w.settle()
+        assert count(w, 0) == 0

@@ -191,12 +191,15 @@ SLOW = {**PROHIBITIVE,
 
 def test_who_soon_waits_counts_as_waiting(pair):
     """`Isend` and `Irecv`, then `Waitall`: after two of them both sides may copy; one that came
-    late, or never, ends that."""
+    late, or never, ends that.  One that was complete at once says nothing."""
     one = pair(SLOW)
     for number in range(6):
         started(one, number)
     assert one.count("sends_piped") == 4
-    for how in ({"late": 0.4}, {"wanted": (False, True)}, {"wanted": (True, False)}):
+    started(one, 7, wanted=(False, False))
+    started(one, 8)
+    assert one.count("sends_piped") == 6
+    for how in ({"late": 0.4}, {"late": 0.4, "wanted": (False, False)}):
         # By what was known when it started; the next ones go by what it showed.
         started(one, 7, **how)
         piped = one.count("sends_piped")

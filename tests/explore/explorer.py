@@ -38,7 +38,7 @@ EAGER_MAX = 32
 #: Parameters of engines that move large messages through bounce buffers: chunks of 24 bytes.
 PIPELINE = {"protocol": "pipeline", "lane_bytes": 24, "lanes": 1, "lane_block": 16,
             "chunk_first": 24, "arrival": "notice"}
-#: Parameters of engines that place messages (W1-W5) as soon as one came by rendezvous; what is
+#: Parameters of engines that place messages (Z1-Z5) as soon as one came by rendezvous; what is
 #: longer than a buffer goes by chunks, or by READs.
 PLACING = {
     "pipeline": {**PIPELINE, "lane_bytes": 64, "chunk_first": 64, "standing_after": 1},

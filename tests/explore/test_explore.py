@@ -101,7 +101,7 @@ def test_pipelines(name):
 
 @pytest.mark.parametrize("name", programs.PLACED)
 def test_placed(name):
-    """W1-W4: messages, counts of buffers, WRITEs and their completions in every order."""
+    """Z1-Z4: messages, counts of buffers, WRITEs and their completions in every order."""
     program, network, start = programs.placed(name)
     explorer = Explorer(**network)
     explorer.explore(program, start)
@@ -109,7 +109,7 @@ def test_placed(name):
 
 
 def test_buffers_that_are_given_meanwhile():
-    """W5: STAND comes in any order with what else happens; the next message is placed or not."""
+    """Z5: STAND comes in any order with what else happens; the next message is placed or not."""
     explorer = Explorer(placing="pipeline", prompt=True)
     explorer.explore(programs.CHOSEN["two messages"])
     assert explorer.placed == {0, 1}

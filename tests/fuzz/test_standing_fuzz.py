@@ -1,4 +1,4 @@
-"""Messages placed by a broken peer, and into its buffers (W1-W5, R3-R6, R8)."""
+"""Messages placed by a broken peer, and into its buffers (Z1-Z5, R3-R6, R8)."""
 
 import pytest
 from hypothesis import given, strategies as st
@@ -108,7 +108,7 @@ def test_where_nothing_can_be_placed(kind):
 
 
 def test_placed_messages():
-    """W1-W3: of a second implementation, taken in any order, and into it, between others."""
+    """Z1-Z3: of a second implementation, taken in any order, and into it, between others."""
     rig = Rig("sim")
     rig.run([*GIVEN, *TAKING,
              *[("receive", 2, 9000), ("place", 0, 9000), ("place", 1, 16_384), ("place", 2, 5000),
@@ -156,7 +156,7 @@ def test_buffers_that_are_not_there(address, key):
 
 
 def test_a_buffer_is_its_peers_alone():
-    """W5, B4: rank 2's messages do not pass the buffers that rank 1 writes into."""
+    """Z5, B4: rank 2's messages do not pass the buffers that rank 1 writes into."""
     rig = Rig("sim")
     rig.run([*GIVEN, *[("scribble", buffer, 16_384) for buffer in range(3)] * 2,
              ("honest", 9000), ("scribble", 0, 16_384), ("honest", 9000), ("honest", 16_384)])

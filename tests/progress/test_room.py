@@ -39,6 +39,16 @@ def test_pages_are_made_while_it_waits(spin_ns):
         assert np.array_equal(room, pattern(SIZE))
 
 
+def test_a_room_that_is_far_too_large():
+    """How long the message is nobody knows: a part is made, not gigabytes."""
+    with KINDS["shm"](2, spin_ns=0) as w:
+        room = fresh.empty(64 << 20)
+        begun = time.monotonic()
+        assert receive(w, room, lambda: (fresh.pages(room) >= SIZE // fresh.PAGE
+                                         and time.monotonic() > begun + 0.3))
+        assert fresh.pages(room) < (16 << 20) // fresh.PAGE
+
+
 def test_contents_stay(tmp_path):
     """What is there is not touched: not beyond a shorter message, and not in a file's copy."""
     file = tmp_path / "contents"

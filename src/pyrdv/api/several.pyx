@@ -54,6 +54,7 @@ cdef int want_all(requests) except -1:
     """Tell the engine that all are waited for, not just the first one."""
     cdef Request request
     for request in requests:
+        request = request.root()
         if request.op != NULL and request.op.length > LARGE:
             engine_wanted(request.comm.engine.c, request.op, request.generation)
     return 0

@@ -19,8 +19,8 @@ from pyrdv.engine.protocols.select cimport (
 from pyrdv.engine.state cimport (
     ANY_PEER, MESSAGE_EAGER, MESSAGE_PLACED, MESSAGE_RTS, OP_CANCELLED, OP_COMPLETE, OP_MATCH,
     OP_NOT_REGISTERED, OP_NO_MEMORY, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING,
-    OP_RECV, OP_SEND, OP_SYNC, OP_WAITING, OP_WRITING, PEER_CLOSED, PEER_LOST, PEER_SELF, PEER_UP,
-    WAITS_HERE, engine_t, message_t, op_t, peer_t)
+    OP_RECV, OP_REGISTERED, OP_SEND, OP_SYNC, OP_WAITING, OP_WRITING, PEER_CLOSED, PEER_LOST,
+    PEER_SELF, PEER_UP, WAITS_HERE, engine_t, message_t, op_t, peer_t)
 from pyrdv.engine.step cimport announce, keep_moving, maintain, step, turn
 from pyrdv.engine.waiting cimport waiting_begins, waiting_unknown
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_OK
@@ -29,6 +29,7 @@ from pyrdv.memory.mappings cimport owner_t
 
 cdef enum:
     ROOM_LEAST = 16 << 10       # bytes of a receive whose pages are worth making
+    ROOM_MOST = 4 << 20         # and of it that are made
 
 
 cdef void wake_sleepers(engine_t *e, uint32_t epoch) noexcept nogil:
@@ -286,12 +287,17 @@ cdef bint engine_room(engine_t *e, op_t *op, uint32_t generation, char **room,
     cdef bint fresh = False
     engine_lock(&e.lock)
     if op.generation == generation and op.kind == OP_RECV and op.length >= ROOM_LEAST \
+            and not op.flags & OP_REGISTERED \
             and (op.state == OP_POSTED or op.state == OP_PIPING):
         if op.state == OP_PIPING:
             begin = op.lane.offset
         room[0] = op.buffer + begin
         length[0] = (op.length if op.state == OP_POSTED else min(op.total, op.length)) - begin
-        fresh = op.owner != NULL and op.owner.uses == 0
+        # How much will come into a posted one is not known.
+        length[0] = min(length[0], <uint64_t> ROOM_MOST)
+        if op.owner != NULL:
+            fresh = not op.owner.roomed
+            op.owner.roomed = 1
     engine_unlock(&e.lock)
     return fresh
 

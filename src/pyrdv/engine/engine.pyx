@@ -276,7 +276,8 @@ cdef class Engine:
         return count
 
     def handed_over(self):
-        """Whether every send was announced, and every matched or cancelled receive is complete."""
+        """Whether every send was announced and has left this process's memory, and every matched or
+        cancelled receive is complete."""
         cdef op_t *op
         cdef uint32_t i
         for i in range(self.c.op_slab_count * OPS_PER_SLAB):
@@ -285,7 +286,7 @@ cdef class Engine:
                             OP_LANELESS, OP_PIPING) \
                     or op.state == OP_POSTED and op.flags & OP_CANCELLING:
                 return False
-        return True
+        return self.c.moving == 0
 
     def finish(self):
         """Send FINISH to every connected peer; True once it is done."""

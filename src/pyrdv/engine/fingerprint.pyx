@@ -104,7 +104,7 @@ cdef void mix_peer(uint64_t *h, peer_t *p) noexcept nogil:
     mix(h, <uint64_t> p.eager_sent << 32 | p.eager_returned)
     mix(h, <uint64_t> p.eager_taken << 32 | p.returned)
     mix(h, <uint64_t> p.returned_told << 32 | p.unacked)
-    mix(h, p.patience)
+    mix(h, <uint64_t> p.patience << 16 | <uint64_t> p.prompt[0] << 8 | p.prompt[1])
     mix_standing(h, &p.standing[0])
     mix_standing(h, &p.standing[1])
     mix(h, <uint64_t> p.freed[0] << 32 | p.freed[1])

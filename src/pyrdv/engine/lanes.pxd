@@ -18,6 +18,8 @@ cdef bint lane_reserve(engine_t *e, peer_t *p, bint receiving) noexcept nogil
 # call.  A lane of that direction for standing buffers of `p`, which is in no pool; NULL: there can
 # be none.
 cdef lane_t *lane_stand(engine_t *e, peer_t *p, bint receiving) noexcept nogil
+# Such a lane is for another peer; nothing is under way in it, and its peer is gone.
+cdef void lane_unstand(engine_t *e, lane_t *lane) noexcept nogil
 # Would a message with `p` get a lane of that direction at once, as it is (B4)?
 cdef bint lane_idle(engine_t *e, peer_t *p, bint receiving) noexcept nogil
 # A lane for `op`, which leads the next transfer with `p`; a fabric_status.  AGAIN: later,

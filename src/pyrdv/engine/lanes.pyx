@@ -71,7 +71,7 @@ cdef uint32_t usual_bytes(const engine_t *e) noexcept nogil:
     cdef uint32_t bytes = USUAL
     for i in range(e.fabric_count):
         soft |= e.fabrics[i].capabilities & CAP_SOFT
-    while soft and bytes < USUAL_SOFT and bytes <= e.cache.bytes_max // MANY:
+    while soft and bytes < USUAL_SOFT and 2 * bytes <= e.cache.bytes_max // MANY:
         bytes *= 2
     return bytes
 
@@ -180,7 +180,11 @@ cdef lane_t *lane_new(engine_t *e, peer_t *p, pool_t *pool, bint receiving) noex
 
 
 cdef lane_t *lane_stand(engine_t *e, peer_t *p, bint receiving) noexcept nogil:
-    cdef lane_t *lane
+    cdef lane_t *lane = e.standing_free[receiving]
+    if lane != NULL and lane.fabric == p.fabric and lane_register(e, lane, p):
+        e.standing_free[receiving] = lane.next
+        e.standing_count[receiving] += 1
+        return lane
     if e.standing_count[receiving] >= e.standing_most \
             or (e.standing_count[0] + e.standing_count[1] + 1) * LANE_BUFFERS \
             * <uint64_t> e.lane_bytes > e.cache.bytes_max // SHARE:
@@ -189,6 +193,12 @@ cdef lane_t *lane_stand(engine_t *e, peer_t *p, bint receiving) noexcept nogil:
     # Where it cannot be registered, it is not tried for other peers again and again.
     e.standing_count[receiving] += 1
     return lane if lane != NULL and lane_register(e, lane, p) else NULL
+
+
+cdef void lane_unstand(engine_t *e, lane_t *lane) noexcept nogil:
+    lane.next = e.standing_free[lane.receiving]
+    e.standing_free[lane.receiving] = lane
+    e.standing_count[lane.receiving] -= 1
 
 
 cdef bint fits(const lane_t *lane, const peer_t *p) noexcept nogil:

@@ -82,7 +82,7 @@ cdef enum pair_flag:            # op.pairing
     PAIR_ACK = 4                # receive: its RTS is to be acknowledged (`unacked` counts it)
 
 cdef enum wait_flag:            # op.waits
-    WAITS_HERE = 1              # its caller waits for it, and for nothing else
+    WAITS_HERE = 1              # its caller waits until it is complete, and perhaps others with it
     WAITS_THERE = 2             # receive: so does its sender's, as RTS said
 
 cdef enum message_kind:
@@ -215,7 +215,7 @@ cdef struct standing_t:         # buffers for messages that are written unasked;
     uint8_t slot                # buffer of the next message
     uint8_t slot_freed          # receiving: of the oldest message that has not given it back
     uint8_t early               # receiving: bit i, buffer i was given back before an older one
-    uint8_t large               # receiving: messages that it would have been good for
+    uint32_t large              # receiving: messages that it would have been good for
     uint32_t used               # messages so far, modulo 2**32
     uint32_t bytes              # that a message may have
     uint32_t stride             # sending: bytes from one buffer of the peer to the next
@@ -456,7 +456,8 @@ cdef struct engine_t:
     uint32_t lane_block         # bytes of a block and its flag
     uint32_t chunk_first        # bytes of the first chunk; 0: by the figures
     uint32_t standing_most      # peers that may have standing buffers, per direction
-    uint32_t standing_count[2]
+    uint32_t standing_count[2]  # and how many have
+    lane_t *standing_free[2]    # lanes of such peers that are gone
     uint32_t standing_after     # large messages of a peer before it gets them
     uint32_t lane_count
     uint32_t lane_limit         # entries of `lanes`

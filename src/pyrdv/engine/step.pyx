@@ -83,8 +83,7 @@ cdef int announce(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
                 op.state = OP_WAITING
             else:
                 op_complete(e, op, 0)
-    elif p.standing[0].op == op or not op.flags & (OP_PIPED | OP_REGISTERED) \
-            and place_try(e, p, op):
+    elif p.standing[0].op == op:
         status = place_post(e, p, op)
     else:
         status = prepare(e, p, op)

@@ -7,7 +7,7 @@ did: if those who started the last large transfers with a peer came to wait for 
 part of the time that they take, who starts the next one probably will, too.  One that came late
 ends that.  `born` is the time of the start until that is judged.
 """
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint8_t, uint64_t
 
 from pyrdv.engine.figures cimport fabric_index, figures_net
 from pyrdv.engine.state cimport (
@@ -21,6 +21,7 @@ cdef extern from "ticks.h" nogil:
 cdef enum:
     SOON_US = 20                # who waits so soon has not computed
     PART = 8                    # nor who waits within one part in so many of the transfer
+    UNKNOWN = 1 << 20           # bytes that a message may have whose receive is taken as it is
 
 
 cdef peer_t *other_of(engine_t *e, const op_t *op) noexcept nogil:
@@ -31,31 +32,35 @@ cdef void waiting_unknown(engine_t *e, op_t *op) noexcept nogil:
     op.born = ticks_now()
 
 
+cdef bint is_soon(engine_t *e, peer_t *p, const op_t *op) noexcept nogil:
+    cdef uint64_t age = (ticks_now() - op.born) // e.ticks.per_us
+    cdef uint64_t soon = SOON_US
+    cdef uint64_t length = op.length
+    if op.kind == OP_RECV:
+        # How long a message is that has not come yet is not known; rooms are often too large.
+        length = op.total if op.total else min(length, <uint64_t> UNKNOWN)
+    if e.figures[fabric_index(e, p)].known:
+        soon = max(soon, <uint64_t> (1e6 * figures_net(&e.figures[fabric_index(e, p)], length))
+                   // PART)
+    return age <= soon
+
+
 cdef void waiting_begins(engine_t *e, op_t *op) noexcept nogil:
     cdef peer_t *p = other_of(e, op)
-    cdef uint64_t age, soon
+    cdef uint8_t *prompt
     op.waits |= WAITS_HERE
-    if op.born == 0:
-        return
-    age = (ticks_now() - op.born) // e.ticks.per_us
+    if op.born and p != NULL and p.state != PEER_SELF:
+        prompt = &p.prompt[op.kind == OP_RECV]
+        prompt[0] = <uint8_t> min(prompt[0] + 1, PATIENT) if is_soon(e, p, op) else 0
     op.born = 0
-    if p == NULL or p.state == PEER_SELF:
-        return
-    soon = SOON_US
-    if e.figures[fabric_index(e, p)].known:
-        soon = max(soon, <uint64_t> (1e6 * figures_net(&e.figures[fabric_index(e, p)], op.length))
-                   // PART)
-    if age <= soon:
-        p.prompt[op.kind == OP_RECV] = min(p.prompt[op.kind == OP_RECV] + 1, PATIENT)
-    else:
-        p.prompt[op.kind == OP_RECV] = 0
 
 
 cdef void waiting_never(engine_t *e, op_t *op) noexcept nogil:
     cdef peer_t *p = other_of(e, op)
-    op.born = 0
-    if p != NULL:
+    # One that was complete at once says nothing of its caller.
+    if p != NULL and p.state != PEER_SELF and not is_soon(e, p, op):
         p.prompt[op.kind == OP_RECV] = 0
+    op.born = 0
 
 
 cdef bint waiting_here(engine_t *e, const op_t *op) noexcept nogil:

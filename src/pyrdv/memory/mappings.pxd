@@ -85,6 +85,7 @@ cdef struct owner_t:
     uint32_t pins               # handles by which somebody asked for it: not bounded
     uint8_t range_              # memory kept by somebody else: registered whole, not evicted
     uint8_t gone                # in no table any more; free with its last user
+    uint8_t roomed              # the pages of a room in it were asked for, or a message came there
 
 cdef struct history_t:          # of owners of one class; older ones count less
     double firsts               # owners that were used

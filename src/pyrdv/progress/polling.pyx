@@ -12,7 +12,8 @@ yields, so the rank that has the data runs next.  A device in software needs
 processors, too, and gets them from the yields.  While it spins, a waiter makes
 no system call: time is taken from the processor's counter.  Sleep is cut into
 slices, because a signal that arrives just before the system call would not
-interrupt it.  Who waits for a large message and yields has pages made for it.
+interrupt it.  Who waits for a large message has pages made for it, by system
+calls: at once in an array to which none came before, else when it yields.
 """
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint32_t, uint64_t

@@ -44,7 +44,9 @@ def choice(profile, settings, size):
         source = "PYRDV_EAGER_MAX" if settings.eager_max else "of this fabric"
         return "eager", f"up to {report.size_text(limit)} ({source})"
     if settings.protocol == "pipeline":
-        return "pipeline", "PYRDV_PROTOCOL=pipeline"
+        fits = size <= (settings.pipeline_buffer or tune.BUFFER)
+        spare = "; placed where there are buffers for it" if fits else ""
+        return "pipeline", f"PYRDV_PROTOCOL=pipeline{spare}"
     spare = "" if settings.protocol == "get" else "; pipeline if the memory cannot be registered"
     if settings.protocol == "auto" and profile["ends"][0].startswith("verbs"):
         spare += copied(profile, size, settings.pipeline_buffer or tune.BUFFER)

@@ -15,6 +15,7 @@ from pyrdv.engine.lanes cimport lane_forget
 from pyrdv.engine.matching cimport posted_remove, unanswered_remove
 from pyrdv.engine.op cimport op_complete, op_fit
 from pyrdv.engine.peer cimport credits_told, header_fill
+from pyrdv.engine.protocols.placed cimport stand_end
 from pyrdv.engine.speculation.offers cimport offers_clear
 from pyrdv.engine.state cimport (
     OP_CANCELLED, OP_CANCELLING, OP_DONE_ONLY, OP_FREE, OP_LANDING, OP_LANELESS, OP_PEER_LOST,
@@ -78,6 +79,8 @@ cdef void end_operations(engine_t *e, peer_t *p, bint everything) noexcept nogil
     cdef uint32_t slab
     cdef int i
     p.queue_head = p.queue_tail = NULL
+    if everything:
+        stand_end(e, p)
     p.standing[0].op = NULL
     p.standing[0].state = STAND_NEVER
     lane_forget(p, everything)

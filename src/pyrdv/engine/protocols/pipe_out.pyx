@@ -273,7 +273,7 @@ cdef bint pipe_written(engine_t *e, const completion *c) noexcept nogil:
     if c.status == FABRIC_OK:
         return True
     if op == NULL:
-        # PLACED went with it, and so did a place in the order of announcements (W3).
+        # PLACED went with it, and so did a place in the order of announcements (Z3).
         return c.status == FABRIC_LOST or lane != e.peers[lane.peer].standing[0].lane
     if c.status == FABRIC_LOST:
         op_complete(e, op, OP_PEER_LOST)

@@ -22,6 +22,8 @@ cdef bint stand_arrived(engine_t *e, peer_t *p, const rts_t *stand) noexcept nog
 cdef void stand_consider(engine_t *e, peer_t *p) noexcept nogil
 # call.  Make the buffers that are wanted, of either direction.
 cdef void stand_act(engine_t *e, peer_t *p) noexcept nogil
+# The peer is gone: nothing is placed any more, and its buffers are for others.
+cdef void stand_end(engine_t *e, peer_t *p) noexcept nogil
 # Post STAND if it is owed.
 cdef void stand_serve(engine_t *e, peer_t *p) noexcept nogil
 # Announcement PLACED: 1, taken; 0, no memory, it stays with the fabric; -1, it broke the rules.

@@ -9,8 +9,8 @@ sender                                      receiver
                                     ◀─────   in any packet: buffers given back
   (SYNC only)                       ◀─────   DONE(cookie), once matched and copied
 
-For messages that one bounce buffer holds and for which copying twice costs less than asking first:
-no round trip, no registration, and neither side waits for the other, so both may compute.  The
+For messages that one bounce buffer holds and for which copying twice costs hardly more than asking
+first: no round trip, no registration, and neither side waits for the other, so both may compute.  The
 announcement comes when the data is there, so for the receiver it is like eager.
 
 After the "RDMA fast path" of eager messages in MVAPICH (Liu et al., "High Performance RDMA-Based
@@ -19,23 +19,24 @@ and for messages as long as a chunk of the superpipeline.
 
 Invariants:
 
-W1  Messages use the buffers in turn.  A sender uses one only if it knows that it was given back;
+Z1  Messages use the buffers in turn.  A sender uses one only if it knows that it was given back;
     else the message takes another protocol.  So it never waits for a buffer, and a receive that is
     never posted holds up only its own message.
-W2  Buffers are given back in the order of the messages, and told in every packet; by CREDIT if
-    TELL of them are not told yet.  So if nothing stays unmatched, a sender always has one.
-W3  PLACED is behind its WRITE (F9), and takes its place in the order of announcements.
-W4  The send is complete when its data is in a buffer of the sender, for standard mode may buffer.
+Z2  Buffers are given back in the order of the messages, and told in every packet; by CREDIT if
+    TELL of them are not told yet.  So if nothing stays unmatched, a sender gets one again.
+Z3  PLACED is behind its WRITE (F9), and takes its place in the order of announcements.
+Z4  The send is complete when its data is in a buffer of the sender, for standard mode may buffer.
     That buffer is used again only when its WRITE is complete (F4).
-W5  A peer gets buffers after `standing_after` messages for which they would have been good, and
+Z5  A peer gets buffers after `standing_after` messages for which they would have been good, and
     keeps them: it may write into them as long as the connection lives, and nobody else may (B4).
-    `standing_most` peers get some; for the others nothing changes.
+    `standing_most` peers get some, and all that they hold is bounded; for the others nothing
+    changes, until one of those is gone.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from pyrdv.engine.copying cimport copy_past_caches, copy_plain
-from pyrdv.engine.lanes cimport lane_buffer, lane_id, lane_stand
+from pyrdv.engine.lanes cimport lane_buffer, lane_id, lane_stand, lane_unstand
 from pyrdv.engine.matching cimport message_keep, posted_find, posted_remove
 from pyrdv.engine.op cimport (
     message_new, message_release, op_complete, op_cookie, op_fit, op_matched)
@@ -168,6 +169,19 @@ cdef void stand_act(engine_t *e, peer_t *p) noexcept nogil:
             peer_activate(e, p)
         else:
             s.state = STAND_UP
+
+
+cdef void stand_end(engine_t *e, peer_t *p) noexcept nogil:
+    cdef standing_t *s
+    cdef int receiving
+    for receiving in range(2):
+        s = &p.standing[receiving]
+        s.op = NULL
+        s.state = STAND_NEVER
+        # Messages that were not received lie there still.
+        if s.lane != NULL and not s.lane.busy and (not receiving or s.used == p.freed[1]):
+            lane_unstand(e, s.lane)
+            s.lane = NULL
 
 
 cdef void stand_serve(engine_t *e, peer_t *p) noexcept nogil:

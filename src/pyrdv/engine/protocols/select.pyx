@@ -84,8 +84,8 @@ cdef bint placing_pays(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     cdef int i
     cdef double near = 0
     cdef double far
-    if e.protocol == CHOICE_PIPELINE:
-        return True
+    if e.protocol != CHOICE_AUTO:
+        return e.protocol == CHOICE_PIPELINE
     i = fabric_index(e, p)
     if not op.flags & OP_REGISTERED and not cache_holds(e.cache, op.owner, i, op.buffer, op.length,
                                                         ACCESS_REMOTE_READ):
@@ -98,10 +98,12 @@ cdef bint placing_pays(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
 
 
 cdef bint place_try(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
-    # What eager takes, with credit, is not placed without: it must not be both.  Where its peer has
-    # offered buffers the next message may be written into one.
-    if op.length <= eager_limit(e, p) or not place_ready(p, op.length) or p.offer_count \
+    # What eager takes, with credit, is not placed without: it must not be both.
+    if op.length <= eager_limit(e, p) or not place_ready(p, op.length) \
             or not placing_pays(e, p, op):
+        return False
+    # Into a buffer that was offered for it, it is written without a copy.
+    if p.offer_count and e.policy.find(e, p, op.context, op.tag) != NULL:
         return False
     place_fill(e, p, op)
     return True
