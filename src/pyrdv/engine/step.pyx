@@ -34,14 +34,13 @@ from pyrdv.engine.protocols.rendezvous_get cimport (
 from pyrdv.engine.protocols.rendezvous_put cimport (
     fin_arrived, offer_for, put_ended, put_serve, revoke_act, revoke_arrived, revoke_serve,
     revoked_arrived, rtr_arrived, start_arrived, start_post)
-from pyrdv.engine.protocols.select cimport (
-    PROTOCOL_EAGER, choose, place_missed, place_try, prepare)
+from pyrdv.engine.protocols.select cimport PROTOCOL_EAGER, choose, place_missed, prepare
 from pyrdv.engine.protocols.superpipeline cimport pipe_turn
 from pyrdv.engine.speculation.adaptation cimport advice_heard
 from pyrdv.engine.state cimport (
-    MESSAGES_LOW, OFFERS_LOW, OP_DONE_ONLY, OP_NOT_REGISTERED, OP_PEER_LOST, OP_PIPED,
-    OP_REGISTERED, OP_SEND, OP_SYNC, OP_WAITING, PEER_CLOSED, PEER_LOST, PEER_NEW, PEER_UP,
-    POLL_BATCH, REVOKE_ANSWERED, SERVE_LIMIT, engine_t, offer_t, op_t, peer_t)
+    MESSAGES_LOW, OFFERS_LOW, OP_DONE_ONLY, OP_NOT_REGISTERED, OP_PEER_LOST, OP_PIPED, OP_SEND,
+    OP_SYNC, OP_WAITING, PEER_CLOSED, PEER_LOST, PEER_NEW, PEER_UP, POLL_BATCH, REVOKE_ANSWERED,
+    SERVE_LIMIT, engine_t, offer_t, op_t, peer_t)
 from pyrdv.engine.wire cimport (
     PACKET_ADVICE, PACKET_CHECKED, PACKET_CHUNK, PACKET_CREDIT, PACKET_DONE, PACKET_EAGER,
     PACKET_FIN, PACKET_FINISH, PACKET_GRANT, PACKET_PIPED, PACKET_PLACED, PACKET_REFUSED,

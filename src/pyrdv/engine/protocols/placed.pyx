@@ -10,8 +10,8 @@ sender                                      receiver
   (SYNC only)                       ◀─────   DONE(cookie), once matched and copied
 
 For messages that one bounce buffer holds and for which copying twice costs hardly more than asking
-first: no round trip, no registration, and neither side waits for the other, so both may compute.  The
-announcement comes when the data is there, so for the receiver it is like eager.
+first: no round trip, no registration, and neither side waits for the other, so both may compute.
+The announcement comes when the data is there, so for the receiver it is like eager.
 
 After the "RDMA fast path" of eager messages in MVAPICH (Liu et al., "High Performance RDMA-Based
 MPI Implementation over InfiniBand", 2003), but announced by packets instead of polled in memory,
