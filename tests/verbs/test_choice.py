@@ -13,7 +13,7 @@ profile = {"schema": "pyrdv-tune/2", "latency": 1e-5, "gap": 1e-6, "overhead": 1
            "ends": [f"verbs {kind}{i}:1" for kind in ("rxe", "siw") for i in range(2)],
            "net": [[size, 1e-5 + size / 1e8] for size in sizes],
            "read": [[size, 2e-5 + size / 1e8] for size in sizes],
-           "copy": [[size, size / 4e9] for size in sizes],
+           "copy": [[size, size / 5e8] for size in sizes],
            "registration": [[size, fixed, 0] for size in sizes]}
 with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
     json.dump(profile, file)
@@ -54,7 +54,7 @@ def test_new_memory_is_copied_and_old_is_registered(jobs, size, way):
 assert counts[0]["sends_{way}"] > 10, counts
 assert counts[1]["picks_cached"] > counts[0]["picks_cached"] + 20, counts
 print("exchanged")
-""", 2, first="export PYRDV_REGISTRATION_CACHE=trust", args=["2e-4", str(size)], limit=80)
+""", 2, first="export PYRDV_REGISTRATION_CACHE=trust", args=["2e-3", str(size)], limit=80)
     assert outcome.ok().lines == ["exchanged"] * 2
 
 
