@@ -22,8 +22,6 @@ from pathlib import Path
 from .machine import LabUnavailable, have
 
 VERSION = "7.3"
-# Several processors of a User-Mode Linux work from here on.
-OLDEST = "7.2"
 SUITE = "trixie-backports"
 APT = Path("/etc/apt")
 CONFIG = Path(__file__).resolve().parent / "uml.config"
@@ -195,20 +193,21 @@ def _configured(work, output, progress):
         else:
             return tree
     if not refusals:
-        refusals.append(f"{SUITE} of {mirror()} has no linux-source-{OLDEST} or newer")
+        refusals.append(f"{SUITE} of {mirror()} has no linux-source-{VERSION} or newer")
     raise LabUnavailable("\n".join([*refusals, f"Set {ELSEWHERE}"]))
 
 
 def _candidates(names):
-    """Source packages that may serve: VERSION, then the next newer ones, then the next older."""
+    """Source packages that may serve: VERSION, then the next newer ones.
+
+    Older ones do not take `CONFIG`.
+    """
     def number(text):
         return tuple(int(part) for part in text.split("."))
 
     found = {number(match[1]): name for name in names
              if (match := re.fullmatch(r"linux-source-(\d+\.\d+)", name))}
-    newer = sorted(version for version in found if version >= number(VERSION))
-    older = sorted(version for version in found if number(OLDEST) <= version < number(VERSION))
-    return [found[version] for version in [*newer, *reversed(older)]]
+    return [found[version] for version in sorted(found) if version >= number(VERSION)]
 
 
 def _unpacked(archive, work, output, progress):
