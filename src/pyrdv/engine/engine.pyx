@@ -2,7 +2,7 @@
 """An engine is an object (R2): messages of one rank over one or more fabrics."""
 cimport cython
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 from posix.unistd cimport close, getpid
 
@@ -32,6 +32,10 @@ from weakref import WeakKeyDictionary
 cdef extern from "fork.h" nogil:
     int fork_watch()
     const unsigned int *fork_counter()
+
+cdef extern from "order.h" nogil:
+    uint8_t glance8(const uint8_t *where)
+    uint32_t glance32(const uint32_t *where)
 
 cdef extern from "ticks.h" nogil:
     void ticks_begin(ticks_scale *scale)
@@ -241,7 +245,7 @@ cdef class Engine:
         engine_lock(&self.c.lock)
         status = 0 if peer == <int> self.c.rank else peer_connect(self.c, &self.c.peers[peer])
         engine_unlock(&self.c.lock)
-        return status == 0 and self.c.peers[peer].state in (PEER_UP, PEER_SELF)
+        return status == 0 and glance8(&self.c.peers[peer].state) in (PEER_UP, PEER_SELF)
 
     def peer_gone(self, int peer, bint orderly):
         """Note from outside (the launcher) that `peer` posts nothing any more."""
@@ -347,7 +351,7 @@ cdef class Engine:
         cdef uint32_t i
         engine_lock(&self.c.lock)
         for i in range(self.c.size):
-            if self.c.peers[i].state == PEER_UP:
+            if glance8(&self.c.peers[i].state) == PEER_UP:
                 self.c.peers[i].fabric.ops.disconnect(self.c.peers[i].fabric, i)
         engine_unlock(&self.c.lock)
 
@@ -365,7 +369,7 @@ cdef class Engine:
     def peer_states(self):
         """State of each peer: 'new', 'up', 'closed', 'lost' or 'self'."""
         names = ("new", "up", "closed", "lost", "self")
-        return [names[self.c.peers[i].state] for i in range(<int> self.c.size)]
+        return [names[glance8(&self.c.peers[i].state)] for i in range(<int> self.c.size)]
 
     def counters(self):
         """What was counted since the start, and what is held now, as a dict."""
@@ -394,7 +398,7 @@ cdef class Engine:
     @property
     def epoch(self):
         """Changes whenever something happened that a waiter may care for."""
-        return self.c.epoch
+        return glance32(&self.c.epoch)
 
     def arm(self, uint32_t epoch):
         """Make `wait_fd` speak; False if something happened since `epoch`."""

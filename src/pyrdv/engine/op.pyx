@@ -27,6 +27,9 @@ from pyrdv.memory.mappings cimport (
     cache_shed, cache_t, cache_take, cache_unname, device_t)
 
 
+cdef extern from "order.h" nogil:
+    void adjust32(uint32_t *where, int32_t amount)
+
 cdef enum:
     MESSAGES_PER_SLAB = 128
     OFFERS_PER_SLAB = 64
@@ -140,7 +143,7 @@ cdef void op_complete(engine_t *e, op_t *op, int error) noexcept nogil:
         waiting_never(e, op)
     op.error = error
     op.state = OP_COMPLETE
-    e.epoch += 1
+    adjust32(&e.epoch, 1)
 
 
 cdef void op_release(engine_t *e, op_t *op) noexcept nogil:

@@ -31,6 +31,10 @@ from pyrdv.fabrics.contract cimport (
     FABRIC_AGAIN, FABRIC_OK, WR_SEND, work_request)
 
 
+cdef extern from "order.h" nogil:
+    void note8(uint8_t *where, uint8_t value)
+
+
 cdef void peer_activate(engine_t *e, peer_t *p) noexcept nogil:
     if not p.active:
         p.active = 1
@@ -47,7 +51,7 @@ cdef int peer_connect(engine_t *e, peer_t *p) noexcept nogil:
             p.sent = <sent_t *> memory_new(e, SENT_LOG * sizeof(sent_t))
         status = p.fabric.ops.connect(p.fabric, p.rank)
         if status == FABRIC_OK:
-            p.state = PEER_UP
+            note8(&p.state, PEER_UP)
         elif status != FABRIC_AGAIN:
             return OP_PEER_LOST
     return 0

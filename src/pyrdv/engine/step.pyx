@@ -12,7 +12,7 @@ S3  (R8) A packet is copied out of fabric memory before it is checked, and
     checked before it is used.  A violation breaks that peer and nobody else.
 S4  (R4) Announcements of a peer carry consecutive sequence numbers.
 """
-from libc.stdint cimport uint32_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.string cimport memcpy
 
 from pyrdv.engine.lanes cimport LANE_ID
@@ -51,6 +51,10 @@ from pyrdv.fabrics.contract cimport (
     EVENT_CLOSED, EVENT_LOST, EVENT_PACKET, EVENT_READ, EVENT_WRITE, FABRIC_AGAIN, FABRIC_LOST,
     FABRIC_OK, completion, fabric_t)
 
+
+cdef extern from "order.h" nogil:
+    void adjust32(uint32_t *where, int32_t amount)
+    void note8(uint8_t *where, uint8_t value)
 
 # Wire layouts are pinned (docs/wire.md); enforced where the packets are parsed.
 if sizeof(header_t) != WIRE_HEADER or sizeof(rts_t) != WIRE_RTS or sizeof(rtr_t) != WIRE_RTR \
@@ -349,10 +353,10 @@ cdef int step(engine_t *e) noexcept nogil:
 
 
 cdef void end_peer(engine_t *e, peer_t *p) noexcept nogil:
-    p.state = PEER_LOST if p.broken or p.gone == EVENT_LOST else PEER_CLOSED
+    note8(&p.state, PEER_LOST if p.broken or p.gone == EVENT_LOST else PEER_CLOSED)
     if not p.finished:
-        p.finished = 2
-        e.peers_left -= 1
+        note8(&p.finished, 2)
+        adjust32(&e.peers_left, -1)
     if p.broken:
         p.fabric.ops.disconnect(p.fabric, p.rank)
     end_operations(e, p, True)
@@ -420,7 +424,7 @@ cdef int turn(engine_t *e) noexcept nogil:
     if e.call_needed:
         happened += call_work(e)
     if happened:
-        e.busy_turns += 1
+        adjust32(&e.busy_turns, 1)
         if not e.busy_turns & BUSY_MASK:
             maintain(e)
     else:
