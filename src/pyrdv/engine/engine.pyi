@@ -10,6 +10,7 @@ from ..memory.registration import Registrations
 class Engine:
     notice: Callable[[], None] | None
     abort: Callable[[int], NoReturn] | None
+    told: Callable[[int], None] | None
     neighbours: Sequence[int] | None
     def __new__(
         cls,
