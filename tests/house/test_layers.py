@@ -19,20 +19,22 @@ LAYERS = (
     "pyrdv.tools",
     "pyrdv.config",
     "pyrdv.errors",
+    "pyrdv.shortage",
     "pyrdv.__main__",
     "pyrdv.MPI",
     "pyrdv.arrays",
     "pyrdv",
 )
 
-FREE = {"pyrdv.errors", "pyrdv.config"}
+FREE = {"pyrdv.errors", "pyrdv.config", "pyrdv.shortage"}
 BELOW_WORLD = {
     "pyrdv.memory", "pyrdv.fabrics.contract", "pyrdv.fabrics", "pyrdv.engine", "pyrdv.progress",
     "pyrdv.collectives", "pyrdv.api", "pyrdv.launch",
 }
 
 ALLOWED = {
-    "pyrdv.errors": set(),
+    "pyrdv.errors": {"pyrdv.shortage"},
+    "pyrdv.shortage": set(),
     "pyrdv.config": {"pyrdv.errors"},
     "pyrdv.memory": FREE,
     "pyrdv.fabrics.contract": FREE,

@@ -152,7 +152,7 @@ cdef class CommBase:
         if error == 3:
             return from_status(error, source=peer, tag=tag)
         if error == OP_NO_MEMORY:
-            return from_status(error, wanted_bytes=room)
+            return from_status(error, wanted_bytes=room, what=f"a message with rank {peer}")
         if error == OP_NOT_REGISTERED:
             return from_status(OP_NO_MEMORY, wanted_bytes=room, registering=True,
                                what=f"a message with rank {peer}")
