@@ -6,7 +6,8 @@ from posix.unistd cimport getpid
 
 from pyrdv.engine.calls cimport engine_peer_finished
 from pyrdv.engine.engine cimport Engine, own_process
-from pyrdv.engine.state cimport OP_NO_MEMORY, OP_NOT_REGISTERED, OP_PEER_LOST, OP_TRUNCATED
+from pyrdv.engine.lacking cimport lack, reason
+from pyrdv.engine.state cimport OP_LACKING, OP_NO_MEMORY, OP_NOT_REGISTERED, OP_PEER_LOST, OP_TRUNCATED
 
 from weakref import ref
 
@@ -153,6 +154,8 @@ cdef class CommBase:
             return from_status(error, source=peer, tag=tag)
         if error == OP_NO_MEMORY:
             return from_status(error, wanted_bytes=room, what=f"a message with rank {peer}")
+        if error == OP_LACKING:
+            return lack(self.engine, self.members.to_world(peer))
         if error == OP_NOT_REGISTERED:
             return from_status(OP_NO_MEMORY, wanted_bytes=room, registering=True,
                                what=f"a message with rank {peer}")
@@ -166,4 +169,5 @@ cdef class CommBase:
             return "all other ranks have finished"
         if engine_peer_finished(self.engine.c, self.members.to_world(peer)):
             return "it has finished"
-        return self.engine.reason(self.members.to_world(peer)) or "it died, or its connection broke"
+        return (reason(self.engine, self.members.to_world(peer))
+                or "it died, or its connection broke")

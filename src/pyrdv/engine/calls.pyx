@@ -49,8 +49,12 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
     if e.initial_turn and predicted(e, p, length):
         # The RTR may be here already: then the data moves from now on.
         step(e)
-    if p.finished or p.state != PEER_UP and peer_connect(e, p) != 0:
+    if p.finished:
         return -OP_PEER_LOST
+    if p.state != PEER_UP:
+        status = peer_connect(e, p)
+        if status != 0:
+            return -status
     # The short way: nothing waits before it, so it may be announced at once (P3).
     if p.state == PEER_UP and p.queue_head == NULL and not sync \
             and choose(e, p, length) == PROTOCOL_EAGER:

@@ -19,6 +19,7 @@ cdef class Engine:
     cdef readonly object watchers   # event loop -> what drives this engine from it
     cdef readonly list orphans      # Orphan objects: operations nobody waits for
     cdef readonly dict pending      # id -> weak reference: what needs help() to go on (polling)
+    cdef readonly dict told         # world rank -> how it ended, as the launcher said
     cdef readonly set matched       # those of them that have their message: held until they end
     cdef unsigned int unhelped      # looks at `pending` that were saved since the last
     cdef bint helping               # one of them is under way
