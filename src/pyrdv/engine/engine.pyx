@@ -18,8 +18,8 @@ from pyrdv.engine.peer cimport peer_connect
 from pyrdv.engine.protocols.finish cimport finish_post
 from pyrdv.engine.speculation.policies cimport policy_choose, policy_free
 from pyrdv.engine.state cimport (
-    ANY_PEER, ANY_TAG_, CLASSES, FABRICS_MAX, OP_CANCELLING, OP_COMPLETE, OP_FREE, OP_LANDING,
-    OP_LANELESS, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING, OP_READY, OP_SEND,
+    ANY_PEER, ANY_TAG_, CLASSES, FABRICS_MAX, OP_CANCELLING, OP_COMPLETE, OP_FREE, OP_LACKING,
+    OP_LANDING, OP_LANELESS, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING, OP_READY, OP_SEND,
     OP_WAITING, OP_WRITING, OPS_PER_SLAB, PEER_SELF, PEER_UP, UNIT, engine_t, op_t, peer_t,
     ticks_scale)
 from pyrdv.engine.step cimport maintain, turn
@@ -28,6 +28,8 @@ from pyrdv.memory.mappings cimport cache_idle
 from pyrdv.memory.registration cimport Registrations
 
 from weakref import WeakKeyDictionary
+
+from pyrdv.errors import from_status
 
 
 cdef extern from "fork.h" nogil:
@@ -192,6 +194,7 @@ cdef class Engine:
         open_wait(e)
         self.orphans = []
         self.pending = {}
+        self.ends = {}
         self.matched = set()
         self.watchers = WeakKeyDictionary()
         self.reap_at = 32
@@ -251,15 +254,17 @@ cdef class Engine:
         return happened
 
     def connect(self, int peer):
-        """Start the connection to `peer`; True once it is up."""
+        """Start the connection to `peer`; True once it is up.  Raises ResourceError."""
         cdef int status
         engine_lock(&self.c.lock)
         status = 0 if peer == <int> self.c.rank else peer_connect(self.c, &self.c.peers[peer])
         engine_unlock(&self.c.lock)
+        if status == OP_LACKING:
+            raise from_status(OP_LACKING, peer=peer, reason=self.fabric_for(peer).lack_text(peer))
         return status == 0 and glance8(&self.c.peers[peer].state) in (PEER_UP, PEER_SELF)
 
-    def peer_gone(self, int peer, bint orderly):
-        """Note from outside (the launcher) that `peer` posts nothing any more."""
+    def peer_gone(self, int peer, bint orderly, text=""):
+        """Note from outside (the launcher) that `peer` posts nothing any more, and why."""
         cdef uint32_t epoch
         cdef peer_t *p = &self.c.peers[peer]
         if p.state == PEER_SELF:
@@ -270,6 +275,7 @@ cdef class Engine:
         engine_lock(&self.c.lock)
         epoch = self.c.epoch
         if not p.gone:
+            self.ends[peer] = text
             p.gone = EVENT_CLOSED if orderly else EVENT_LOST
             self.c.call_needed = 1
         turn(self.c)
@@ -366,16 +372,13 @@ cdef class Engine:
                 self.c.peers[i].fabric.ops.disconnect(self.c.peers[i].fabric, i)
         engine_unlock(&self.c.lock)
 
-    def reason(self, int peer):
-        """Why the connection to world rank `peer` ended, in words; empty if the fabric knows none.
-
-        Not for a hot path.
-        """
+    def fabric_for(self, int peer):
+        """The fabric that reaches world rank `peer`; None for this rank itself."""
         cdef int i
         for i in range(self.c.fabric_count):
             if self.c.fabrics[i] == self.c.peers[peer].fabric:
-                return self.fabrics[i].failure_text(peer)
-        return ""
+                return self.fabrics[i]
+        return None
 
     def peer_states(self):
         """State of each peer: 'new', 'up', 'closed', 'lost', 'self' or 'deaf'."""

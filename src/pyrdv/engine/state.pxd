@@ -47,6 +47,7 @@ cdef enum op_error:
     OP_NO_MEMORY = 4
     OP_INVALID = 5
     OP_NOT_REGISTERED = 6
+    OP_LACKING = 7              # this process lacks what the fabric needs; the fabric knows what
 
 cdef enum op_kind:
     OP_SEND = 1
@@ -421,6 +422,7 @@ cdef struct engine_t:
     peer_t *peers
     peer_t *active              # peers with something to post
     uint8_t call_needed         # work that only a call may do
+    uint64_t retry_at           # ticks; before, a connection that the system refused is not tried
     uint8_t in_call             # the running turn is a call: it may register and connect
     uint32_t starved            # bit c: data class c ran dry; bit 31: messages did
     index_t posted

@@ -22,6 +22,7 @@ from pyrdv.engine.calls cimport (
     cpu_relax, engine_hopeless, engine_room, engine_sleep_finish, engine_sleep_prepare, engine_test,
     engine_turn)
 from pyrdv.engine.engine cimport Engine
+from pyrdv.engine.lacking cimport complain
 from pyrdv.engine.state cimport engine_t, op_t, ticks_scale
 
 
@@ -189,6 +190,7 @@ cdef int wait(Engine engine, op_t *op, uint32_t generation) except -1:
         if done:
             return 0
         look_around(engine)
+        complain(engine, op, generation)
 
 
 cdef int help_pending(Engine engine, bint fully) except -1:
