@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """What every communicator is: an engine, members, contexts; and the checks of arguments."""
 cimport cython
 from libc.stdint cimport uint64_t

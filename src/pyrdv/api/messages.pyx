@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Messages of Python objects: the lower-case methods.  See object_request.pyx."""
 from libc.stdint cimport int32_t, uint32_t
 

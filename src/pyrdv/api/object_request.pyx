@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Requests of objects: heads and parts on their way.
 
 An object is one message (its *head*: the pickle), so matching, order, probes

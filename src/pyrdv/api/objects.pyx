@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Python objects as messages: pickle 5 whose large buffers travel beside the pickle, uncopied.
 
 What must hold:

@@ -246,7 +246,7 @@ def patience(longer, yields, waited, came):
     return learned(longer, yields, waited, came)
 
 
-def wait_until(Engine engine, condition, timeout=None):
+def wait_until(Engine engine not None, condition, timeout=None):
     """Make progress until `condition()` is true.
 
     Parameters
