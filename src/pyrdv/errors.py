@@ -307,6 +307,7 @@ STATUS_PEER_LOST = 2
 STATUS_CANCELLED = 3
 STATUS_NO_MEMORY = 4
 STATUS_INVALID = 5
+STATUS_FINALIZED = 7
 
 
 def _truncated(message_bytes, buffer_bytes, source, tag):
@@ -365,12 +366,19 @@ def _invalid(what="", **facts):
     return InternalError(f"the engine refused an operation ({detail}); please report this", **facts)
 
 
+def _finalized(what="the operation"):
+    return FinalizedError(
+        f"{what} had not ended when this process called Finalize(), and never will; complete what "
+        "other threads wait for before the world ends")
+
+
 _FROM_STATUS = {
     STATUS_TRUNCATED: _truncated,
     STATUS_PEER_LOST: _peer_lost,
     STATUS_CANCELLED: _cancelled,
     STATUS_NO_MEMORY: _no_memory,
     STATUS_INVALID: _invalid,
+    STATUS_FINALIZED: _finalized,
 }
 
 
@@ -380,11 +388,12 @@ def from_status(code, **facts):
     Parameters
     ----------
     code : int
-        1 truncated, 2 peer lost, 3 cancelled, 4 no memory, 5 invalid.
+        1 truncated, 2 peer lost, 3 cancelled, 4 no memory, 5 invalid, 7 finalized.
     **facts
         What the text needs. 1: ``message_bytes, buffer_bytes, source, tag`` (bytes, ranks);
         2: ``peer, reason=""``; 3: ``source=None, tag=None``; 4: ``wanted_bytes=0, what=""``,
-        and ``registering=True`` where registration failed; 5: ``what=""`` and any others.
+        and ``registering=True`` where registration failed; 5: ``what=""`` and any others;
+        7: ``what=""``.
 
     Returns
     -------

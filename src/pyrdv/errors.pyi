@@ -90,5 +90,6 @@ STATUS_PEER_LOST: int
 STATUS_CANCELLED: int
 STATUS_NO_MEMORY: int
 STATUS_INVALID: int
+STATUS_FINALIZED: int
 
 def from_status(code: int, **facts: Any) -> Error: ...

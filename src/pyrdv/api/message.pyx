@@ -83,7 +83,7 @@ cdef class Message:
     def __dealloc__(self):
         # The sender may be waiting: take the message and throw it away.
         cdef op_t *op = NULL
-        if self.m != NULL and engine_recv_matched(
+        if self.m != NULL and not self.comm.engine.closed and engine_recv_matched(
                 self.comm.engine.c, self.m, NULL, 0, NULL, &op) == 0:
             adopt(self.comm.engine, op, None)
 

@@ -63,7 +63,8 @@ cdef class ObjectSend(Request):
     def Cancel(self):
         """Take back a send that did not leave: its parts stand behind it, so none has left."""
         cdef Request part
-        if self.op != NULL and engine_cancel(self.comm.engine.c, self.op):
+        if self.op != NULL and not self.comm.engine.closed \
+                and engine_cancel(self.comm.engine.c, self.op):
             for part in self.others:
                 part.Cancel()
 
@@ -81,7 +82,7 @@ cdef class ObjectRecv(Request):
         if self.comm is not None:
             self.comm.engine.pending.pop(<size_t> <void *> self, None)
         if self.stage != STAGE_MATCH or self.op == NULL \
-                or self.op.generation != self.generation:
+                or self.op.generation != self.generation or self.comm.engine.closed:
             return
         engine_cancel(self.comm.engine.c, self.op)
         if self.op.state == OP_COMPLETE and self.op.error == 0 and engine_recv_matched(

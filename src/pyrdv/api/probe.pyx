@@ -5,11 +5,11 @@ from pyrdv.api.buffers cimport acquire, span
 from pyrdv.api.p2p cimport BufferMessages
 from pyrdv.api.request cimport Request
 from pyrdv.api.status cimport Status
-from pyrdv.engine.state cimport message_t
+from pyrdv.engine.state cimport OP_FINALIZED, message_t
 from pyrdv.progress.polling cimport patience_reset, patience_t, wait_turn
 
 from pyrdv.api import buffered
-from pyrdv.errors import PeerLostError
+from pyrdv.errors import PeerLostError, from_status
 
 
 cdef class ProbedMessages(BufferMessages):
@@ -37,6 +37,8 @@ cdef class ProbedMessages(BufferMessages):
 
     cdef int expect(self, long long source) except -1:
         """Raise if nothing can come from `source` any more."""
+        if self.engine.ending:
+            raise from_status(OP_FINALIZED, what="a probe")
         if source >= 0:
             if self.engine.c.peers[self.members.to_world(<int> source)].state in (2, 3):
                 raise self.failure(2, <int> source, 0, 0, 0)

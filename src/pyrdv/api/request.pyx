@@ -19,12 +19,12 @@ from pyrdv.api.several cimport (
 from pyrdv.api.status cimport Status
 from pyrdv.engine.calls cimport engine_cancel, engine_release, engine_test
 from pyrdv.engine.engine cimport adopt
-from pyrdv.engine.state cimport OP_CANCELLED, OP_COMPLETE, op_t
+from pyrdv.engine.state cimport OP_CANCELLED, OP_COMPLETE, OP_ENDED, OP_FINALIZED, op_t
 from pyrdv.progress.polling cimport help_pending, wait
 
 from pyrdv.api import handles
 from pyrdv.api.constants import UNDEFINED
-from pyrdv.errors import RequestError
+from pyrdv.errors import RequestError, from_status
 
 
 @cython.freelist(128)
@@ -106,6 +106,8 @@ cdef class Request:
         self.op = NULL
         if op.generation == self.generation:
             self.error = op.error
+            if op.error == OP_CANCELLED and op.flags & OP_ENDED:
+                self.error = OP_FINALIZED
             self.total = op.total
             self.room = op.length
             if self.receives:
@@ -126,6 +128,8 @@ cdef class Request:
         self.comm.check_process()
         if not engine_test(self.comm.engine.c, self.op, self.generation, False,
                            &epoch):
+            if self.comm.engine.closed:
+                raise from_status(OP_FINALIZED)
             help_pending(self.comm.engine, False)
             return False
         self.settle()
@@ -229,7 +233,7 @@ cdef class Request:
         """
         if self.origin is not None:
             self.origin.Cancel()
-        elif self.op != NULL:
+        elif self.op != NULL and not self.comm.engine.closed:
             engine_cancel(self.comm.engine.c, self.op)
 
     cancel = Cancel
@@ -434,6 +438,8 @@ cdef class Request:
 
 
 cdef int withdraw(Request request) except -1:
+    if request.op != NULL and request.comm.engine.closed:
+        return 0
     if request.op != NULL and not engine_cancel(request.comm.engine.c, request.op):
         # Matched: its data is on the way into the caller's buffer, so it must land first.  Or its
         # peer may write there and is asked to let go; a second interrupt does not wait for that.

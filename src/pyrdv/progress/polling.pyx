@@ -22,7 +22,9 @@ from pyrdv.engine.calls cimport (
     cpu_relax, engine_hopeless, engine_room, engine_sleep_finish, engine_sleep_prepare, engine_test,
     engine_turn)
 from pyrdv.engine.engine cimport Engine
-from pyrdv.engine.state cimport engine_t, op_t, ticks_scale
+from pyrdv.engine.state cimport OP_FINALIZED, engine_t, op_t, ticks_scale
+
+from pyrdv.errors import from_status
 
 
 cdef extern from "order.h" nogil:
@@ -208,6 +210,8 @@ cdef int help_pending(Engine engine, bint fully) except -1:
 
 cdef int look_around(Engine engine) except -1:
     PyErr_CheckSignals()
+    if engine.closed:
+        raise from_status(OP_FINALIZED)
     if engine.notice is not None:
         engine.notice()
     return 0
