@@ -4,13 +4,14 @@ Importing this module joins the job (or makes a world of one) and has it left
 again when the interpreter ends.
 """
 
+import atexit as _atexit
 import copyreg as _copyreg
 import os as _os
 import threading as _threading
 import time as _time
 
 from pyrdv import errors as _errors, world as _world_module
-from pyrdv.api import buffered as _buffered, missing as _missing
+from pyrdv.api import buffered as _buffered, leaving as _leaving, missing as _missing
 from pyrdv.api.buffers import BOTTOM, IN_PLACE
 from pyrdv.api.communicator import KEY_TAG_UB as TAG_UB, Comm, Intercomm
 from pyrdv.api.constants import (
@@ -84,6 +85,8 @@ _main_thread = _threading.get_ident()
 _world = _world_module.init()
 COMM_WORLD = _world.comm_world
 COMM_SELF = _world.comm_self
+# Exit handlers run last in, first out: before the one that ends the world.
+_atexit.register(_leaving.quiet_daemons)
 
 
 class Grequest(_Grequest):

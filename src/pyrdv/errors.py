@@ -321,6 +321,7 @@ STATUS_CANCELLED = 3
 STATUS_NO_MEMORY = 4
 STATUS_INVALID = 5
 STATUS_LACKING = 7      # 6 is a memory that could not be registered, which is status 4 here
+STATUS_FINALIZED = 8
 
 
 def _truncated(message_bytes, buffer_bytes, source, tag):
@@ -387,6 +388,12 @@ def _invalid(what="", **facts):
     return InternalError(f"the engine refused an operation ({detail}); please report this", **facts)
 
 
+def _finalized(what="the operation"):
+    return FinalizedError(
+        f"{what} had not ended when this process called Finalize(), and never will; complete what "
+        "other threads wait for before the world ends")
+
+
 _FROM_STATUS = {
     STATUS_TRUNCATED: _truncated,
     STATUS_PEER_LOST: _peer_lost,
@@ -394,6 +401,7 @@ _FROM_STATUS = {
     STATUS_NO_MEMORY: _no_memory,
     STATUS_INVALID: _invalid,
     STATUS_LACKING: _lacking,
+    STATUS_FINALIZED: _finalized,
 }
 
 
@@ -403,12 +411,12 @@ def from_status(code, **facts):
     Parameters
     ----------
     code : int
-        1 truncated, 2 peer lost, 3 cancelled, 4 no memory, 5 invalid, 7 lacking.
+        1 truncated, 2 peer lost, 3 cancelled, 4 no memory, 5 invalid, 7 lacking, 8 finalized.
     **facts
         What the text needs. 1: ``message_bytes, buffer_bytes, source, tag`` (bytes, ranks);
         2: ``peer, reason=""``; 3: ``source=None, tag=None``; 4: ``wanted_bytes=0, what=""``,
         and ``registering=True`` where registration failed; 5: ``what=""`` and any others;
-        7: ``peer, reason``.
+        7: ``peer, reason``; 8: ``what=""``.
 
     Returns
     -------

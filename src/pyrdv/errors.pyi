@@ -95,5 +95,6 @@ STATUS_CANCELLED: int
 STATUS_NO_MEMORY: int
 STATUS_INVALID: int
 STATUS_LACKING: int
+STATUS_FINALIZED: int
 
 def from_status(code: int, **facts: Any) -> Error: ...

@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Communicators as users see them: point-to-point messages and inquiries.
 
 Collective operations are added by `pyrdv.collectives`.
@@ -39,13 +39,13 @@ cdef class Comm(ObjectMessages):
     """
 
     @classmethod
-    def world(cls, Engine engine):
+    def world(cls, Engine engine not None):
         """The communicator of all ranks of `engine`."""
         members = Members(range(engine.size), engine.rank, engine.size)
         return assemble(cls, engine, members, 0, "MPI_COMM_WORLD")
 
     @classmethod
-    def alone(cls, Engine engine):
+    def alone(cls, Engine engine not None):
         """The communicator of `engine`'s own rank only."""
         members = Members([engine.rank], engine.rank, engine.size)
         return assemble(cls, engine, members, 1, "MPI_COMM_SELF")
@@ -130,7 +130,7 @@ cdef class Comm(ObjectMessages):
         """Name of the communicator, as it appears in errors."""
         return self.identity.label
 
-    def Set_name(self, str name):
+    def Set_name(self, str name not None):
         """Name the communicator."""
         self.exists()
         self.identity.label = name
@@ -141,7 +141,7 @@ cdef class Comm(ObjectMessages):
         return self.identity.label
 
     @name.setter
-    def name(self, str name):
+    def name(self, str name not None):
         self.Set_name(name)
 
     def Get_info(self):
@@ -207,7 +207,7 @@ cdef class Comm(ObjectMessages):
         """True."""
         return True
 
-    def Compare(self, Comm other):
+    def Compare(self, Comm other not None):
         """`IDENT`, `CONGRUENT`, `SIMILAR` or `UNEQUAL`."""
         self.exists()
         other.exists()

@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Predefined MPI datatypes and their mapping to NumPy dtypes, type codes and buffer formats.
 
 What must hold:

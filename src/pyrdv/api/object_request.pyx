@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Requests of objects: heads and parts on their way.
 
 An object is one message (its *head*: the pickle), so matching, order, probes
@@ -66,7 +66,8 @@ cdef class ObjectSend(Request):
     def Cancel(self):
         """Take back a send that did not leave: its parts stand behind it, so none has left."""
         cdef Request part
-        if self.op != NULL and engine_cancel(self.comm.engine.c, self.op):
+        if self.op != NULL and not self.comm.engine.closed \
+                and engine_cancel(self.comm.engine.c, self.op):
             for part in self.others:
                 part.Cancel()
 
@@ -84,7 +85,7 @@ cdef class ObjectRecv(Request):
         if self.comm is not None:
             self.comm.engine.pending.pop(<size_t> <void *> self, None)
         if self.stage != STAGE_MATCH or self.op == NULL \
-                or self.op.generation != self.generation:
+                or self.op.generation != self.generation or self.comm.engine.closed:
             return
         engine_cancel(self.comm.engine.c, self.op)
         if self.op.state == OP_COMPLETE and self.op.error == 0 and engine_recv_matched(

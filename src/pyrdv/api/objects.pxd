@@ -26,6 +26,9 @@ cdef enum:
 # bytes, each fit for buffers.acquire; they refer to the user's memory and keep it alive.
 cpdef tuple dumps(object obj)
 
+# `parts` of `dumps`, each in memory of its own; bytes, which nobody can change, as they are.
+cdef list snapshots(list parts)
+
 # Whether a head announces parts; if not, all of it is the pickle.
 cdef bint framed(const char *head, size_t nbytes) noexcept
 

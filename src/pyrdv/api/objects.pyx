@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Python objects as messages: pickle 5 whose large buffers travel beside the pickle, uncopied.
 
 What must hold:
@@ -159,6 +159,8 @@ cdef class Pickle:
             stream = self.custom_dumps(obj, self.protocol, buffer_callback=mine.take)
         else:
             stream = self.dumps(obj)
+        if type(stream) is not bytes:
+            stream = bytes(stream)      # whose memory that is only its maker knows
         if mine.parts is None and not is_framed(stream):
             return stream, []
         return frame(stream, mine.parts or [], mine.kinds or []), mine.parts or []
@@ -228,6 +230,24 @@ cpdef tuple dumps(object obj):
     if current.direct and type(obj) in SCALARS:
         return _pickle_dumps(obj, 5), []
     return current.encode(obj)
+
+
+cdef list snapshots(list parts):
+    cdef span at
+    cdef void *copied
+    cdef size_t nbytes
+    cdef list made = []
+    for part in parts:
+        if type(part) is not bytes:
+            keeper = acquire(part, False, &at)
+            part = np.empty(at.nbytes, np.uint8)
+            copied = cnp.PyArray_DATA(<cnp.ndarray>part)
+            nbytes = at.nbytes
+            with nogil:
+                memcpy(copied, at.address, nbytes)
+            del keeper
+        made.append(part)
+    return made
 
 
 cdef bint framed(const char *head, size_t nbytes) noexcept:

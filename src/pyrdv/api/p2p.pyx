@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Point-to-point messages of buffers: the capitalized methods."""
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t

@@ -10,7 +10,8 @@ cdef class Engine:
     """Owner of one ``engine_t`` and keeper of its fabrics."""
     cdef engine_t *c
     cdef readonly tuple fabrics
-    cdef readonly bint closed
+    cdef readonly bint ending       # its world ends: nothing new is started
+    cdef readonly bint closed       # it has ended: nothing under way goes on
     cdef readonly Registrations registrations
     cdef public object notice       # called by waits now and then; None
     cdef public object abort        # ends the job with a status; set by the world

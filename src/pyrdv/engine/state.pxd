@@ -48,6 +48,7 @@ cdef enum op_error:
     OP_INVALID = 5
     OP_NOT_REGISTERED = 6
     OP_LACKING = 7              # this process lacks what the fabric needs; the fabric knows what
+    OP_FINALIZED = 8            # cancelled by the end of the world, not by its owner
 
 cdef enum op_kind:
     OP_SEND = 1
@@ -76,6 +77,7 @@ cdef enum op_flag:
     OP_OFFERED = 16             # posted receive: the peer may hold its RTR
     OP_CANCELLING = 32          # posted receive: cancelled once its peer's RTRs are revoked
     OP_PIPED = 64               # its data goes by superpipeline
+    OP_ENDED = 128              # posted receive: if it is cancelled, the world's end has done it
 
 cdef enum pair_flag:            # op.pairing
     PAIR_UNANSWERED = 1         # send: in the index of those that nothing has answered
