@@ -61,3 +61,12 @@ def reserve(size):
         soft = wanted
     spare = 64 if soft == resource.RLIM_INFINITY else soft - need + 4
     return limits, max(4, min(64, spare))
+
+
+def in_memory(data):
+    """A descriptor from which `data` can be read."""
+    fd = os.memfd_create("pyrdv-program")
+    with open(fd, "wb", closefd=False) as file:
+        file.write(data)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd

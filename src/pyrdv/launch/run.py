@@ -20,12 +20,13 @@ import signal
 
 from pyrdv.errors import LaunchError
 from pyrdv.launch import env as launch_env, output, places, server
-from pyrdv.launch.descriptors import above_two, fill_standard, pipe, reserve
+from pyrdv.launch.descriptors import above_two, in_memory, pipe, reserve
 from pyrdv.launch.failures import Failures, Report, exit_status
 from pyrdv.launch.loop import READ, Loop
 from pyrdv.launch.program import CANNOT_EXECUTE, find_executable
 from pyrdv.launch.rank import Rank, signal_name
 from pyrdv.launch.spawn import spawn
+from pyrdv.launch.terminal import TerminalInput
 
 TIMED_OUT = 124
 # After Ctrl-C the ranks may clean up for so long before they are ended like any other job.
@@ -103,7 +104,6 @@ class Job:
         LaunchError
             It could not be started; nothing is left running.
         """
-        fill_standard()
         limits, pending = reserve(self._size)
         secret = server.new_secret()
         name = os.urandom(8).hex()
@@ -148,7 +148,7 @@ class Job:
         null = above_two(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
         try:
             for number, (path, argv) in enumerate(commands):
-                stdin = self._open_stdin(null) if number == 0 else null
+                stdin = self._open_stdin(number, null)
                 try:
                     self._start(number, path, argv, variables, stdin, limits)
                 finally:
@@ -181,17 +181,21 @@ class Job:
         prefix = b"[%*d] " % (len(str(self._size - 1)), number) if self._prefix else b""
         self._ranks.append(Rank(number, pid, (
             output.Stream(self._loop, out_read, self._out, prefix),
-            output.Stream(self._loop, err_read, self._err, prefix))))
+            output.Stream(self._loop, err_read, self._err, prefix, tracebacks=True))))
 
-    def _open_stdin(self, null):
+    def _open_stdin(self, number, null):
         """Rank 0 gets the launcher's own input, or a pipe fed from it if that is a terminal."""
+        if self._program.input is not None:
+            return above_two(in_memory(self._program.input))
+        if number > 0:
+            return null
         try:
             if not os.isatty(0):
                 return above_two(os.dup(0))
         except OSError:
             return null
         read, write = pipe()
-        self._input = output.TerminalInput(self._loop, write)
+        self._input = TerminalInput(self._loop, os.dup(read), write)
         return read
 
     # --- the life of the job ----------------------------------------------------------------
@@ -204,8 +208,6 @@ class Job:
             return True
         if self._alive() or not all(s.done for rank in self._ranks for s in rank.streams):
             return False
-        if self._input is not None:
-            self._input.close()
         if self._out.queued == 0 and self._err.queued == 0 and not self._summed_up:
             # Lines without a newline come out last.
             for rank in self._ranks:
@@ -221,6 +223,8 @@ class Job:
             # Whoever is to blame has said so before the others could end because of it.
             for rank in self._ranks:
                 self._server.catch_up(rank.number)
+        if self._input is not None and self._ranks[0].ended:
+            self._input.stop()
         for rank in sorted(ended, key=lambda rank: (rank.status >= 0, rank.number)):
             for stream in rank.streams:
                 stream.process_ended()
@@ -421,7 +425,8 @@ class Job:
             for stream in rank.streams:
                 stream.close()
         if self._input is not None:
-            self._input.close()
+            # An interrupt drops what was typed before it, as terminals do.
+            self._input.close(not self._interrupted)
         self._server.close()
 
     def _say(self, text):
