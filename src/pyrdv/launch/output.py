@@ -8,8 +8,8 @@ O2. A line up to `LINE_MAX` bytes is never cut by another stream. If a stream le
     (no newline before its end, a longer line, a prompt on a terminal) and another one writes, a
     newline is put between.
 O3. Memory is bounded: `LINE_MAX`, one read and a traceback (`tracebacks.MOST`) per stream, about
-    `HIGH` per sink. Beyond that the
-    launcher stops reading, so the ranks wait, as they would on the terminal itself.
+    `HIGH` per sink. Beyond that the launcher stops reading, so the ranks wait, as they would on
+    the terminal itself.
 O4. Nothing blocks: the launcher's own descriptors are shared with other processes and stay in
     blocking mode, so writes to them are made only when poll(2) says so, and no larger than what
     is then sure to fit.
@@ -34,8 +34,9 @@ SHOW_PARTIAL = 0.05
 class Sink:
     """One place that the launcher writes to."""
 
-    def __init__(self, loop, fd):
+    def __init__(self, loop, fd, on_broken=None):
         self._loop = loop
+        self._on_broken = on_broken
         self.fd = fd
         self.queued = 0
         self._queue = deque()
@@ -82,8 +83,10 @@ class Sink:
             sent = os.write(self.fd, self._queue[0][:self._most])
         except (BlockingIOError, InterruptedError):
             return
-        except OSError:
+        except OSError as error:
             self._break()
+            if self._on_broken is not None:
+                self._on_broken(self, error)
             return
         self.queued -= sent
         if sent == len(self._queue[0]):
@@ -210,12 +213,15 @@ class Stream:
         self._sink.put(self, data)
 
 
-def sinks(loop):
-    """Sinks for descriptors 1 and 2: one and the same if both lead to the same place (O2)."""
-    out = Sink(loop, 1)
+def sinks(loop, on_broken=None):
+    """Sinks for descriptors 1 and 2: one and the same if both lead to the same place (O2).
+
+    ``on_broken(sink, error)`` is called when one cannot be written any more.
+    """
+    out = Sink(loop, 1, on_broken)
     try:
         first, second = os.fstat(1), os.fstat(2)
         same = (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)
     except OSError:
         same = False
-    return out, out if same else Sink(loop, 2)
+    return out, out if same else Sink(loop, 2, on_broken)

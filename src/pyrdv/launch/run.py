@@ -15,12 +15,20 @@ L4. With the first failure the job ends: the others are told, get SIGTERM after 
 L5. A rank that reports its end gets no SIGTERM: its own status is wanted.
 """
 
+import errno
 import os
 import signal
 
 from pyrdv.errors import LaunchError
 from pyrdv.launch import env as launch_env, output, places, server
-from pyrdv.launch.descriptors import above_two, in_memory, pipe, reserve
+from pyrdv.launch.descriptors import (
+    above_two,
+    in_memory,
+    pipe,
+    reserve,
+    why_not_started,
+    why_not_written,
+)
 from pyrdv.launch.failures import Failures, Report, exit_status
 from pyrdv.launch.loop import READ, Loop
 from pyrdv.launch.program import CANNOT_EXECUTE, find_executable
@@ -82,12 +90,13 @@ class Job:
         self._culprit = None    # whose failure decided
         self._ending = False
         self._summed_up = False
+        self._lost_output = False
         self._interrupted = False
         self._terminated = False
         self._killed = False
         self._impatient = False
         self._loop = Loop()
-        self._out, self._err = output.sinks(self._loop)
+        self._out, self._err = output.sinks(self._loop, self._on_broken)
         self._server = None
         self._input = None
 
@@ -121,7 +130,7 @@ class Job:
         finally:
             self._clean_up()
             restore()
-        return self._status or 0
+        return self._status or int(self._lost_output)
 
     # --- start ------------------------------------------------------------------------------
 
@@ -171,9 +180,7 @@ class Job:
             os.close(err_read)
             raise LaunchError(
                 f"rank {number} of {self._size} cannot be started: {path}: "
-                f"{error.strerror} (errno {error.errno}); "
-                + ("the limit of processes is reached: see `ulimit -u`, or start fewer ranks"
-                   if error.filename is None else "is it a program for this machine?"),
+                f"{error.strerror} (errno {error.errno}); {why_not_started(error)}",
                 exit_status=1 if error.filename is None else CANNOT_EXECUTE) from None
         finally:
             os.close(out_write)
@@ -306,6 +313,13 @@ class Job:
         self._judge()
         if self._culprit != number:
             self._say(self._abort_line(number))
+
+    def _on_broken(self, sink, error):
+        """What the ranks wrote is lost; a reader that went away knows that."""
+        if error.errno != errno.EPIPE:
+            self._lost_output = True
+            if sink is self._out:
+                self._say(f"standard output cannot be written: {why_not_written(error)}")
 
     def _on_timeout(self):
         if self._ending:
