@@ -8,8 +8,10 @@
  *   announce_then_look()    on both sides of a sleep/wake decision: my earlier
  *                           store is visible before my later load is made, so
  *                           that of two sides at least one sees the other
- *   glance*                 orders nothing; the value is only a hint or is
- *                           checked by a later claim
+ *   note*, adjust32 -> glance*
+ *                           order nothing; the value is only a hint, or is checked
+ *                           by a later claim or again under the lock under which
+ *                           it is written
  */
 #ifndef PYRDV_ORDER_H
 #define PYRDV_ORDER_H
@@ -32,6 +34,10 @@ static inline uint64_t observe64(const uint64_t *where) {
     return __atomic_load_n(where, __ATOMIC_ACQUIRE);
 }
 
+static inline uint8_t glance8(const uint8_t *where) {
+    return __atomic_load_n(where, __ATOMIC_RELAXED);
+}
+
 static inline uint32_t glance32(const uint32_t *where) {
     return __atomic_load_n(where, __ATOMIC_RELAXED);
 }
@@ -40,12 +46,21 @@ static inline uint64_t glance64(const uint64_t *where) {
     return __atomic_load_n(where, __ATOMIC_RELAXED);
 }
 
+static inline void note8(uint8_t *where, uint8_t value) {
+    __atomic_store_n(where, value, __ATOMIC_RELAXED);
+}
+
 static inline void note32(uint32_t *where, uint32_t value) {
     __atomic_store_n(where, value, __ATOMIC_RELAXED);
 }
 
 static inline void note64(uint64_t *where, uint64_t value) {
     __atomic_store_n(where, value, __ATOMIC_RELAXED);
+}
+
+/* Adds, where only the holder of a lock writes and others glance: no locked instruction. */
+static inline void adjust32(uint32_t *where, int32_t amount) {
+    note32(where, *where + (uint32_t)amount);
 }
 
 /* 1 if `where` held `expected` and now holds `wanted`. */

@@ -7,7 +7,8 @@ E2. Each class has an MPI error class (`Error.error_class`); the text names the 
     (sizes, ranks, tags) and what to do about them.
 E3. The engine reports a small integer; `from_status` is the only function that turns it into an
     exception. The integers are those of ``engine/state.pxd``.
-E4. This module imports nothing when it is loaded, so every layer may import it.
+E4. This module imports nothing when it is loaded, so every layer may import it; later only
+    `pyrdv.shortage`, which keeps the same rule.
 """
 
 # MPI error classes. The numbers are ours to choose (the standard fixes SUCCESS = 0 and that
@@ -250,6 +251,18 @@ class NoMemoryError(Error, MemoryError):
     error_class = ERR_NO_MEM
 
 
+class ResourceError(Error):
+    """This process lacks what an operation needs, such as a descriptor, or may not do what it needs.
+
+    The text names the call that the system refused, its error, the limit and the remedy.  Nothing
+    is lost: an operation that was refused can be tried again, and a request that is under way goes
+    on, once the resource is there.  Attribute ``peer`` is the rank of the other side, or
+    ANY_SOURCE.
+    """
+
+    error_class = ERR_OTHER
+
+
 class DeadlockError(Error):
     """An operation can never complete, such as a blocking send to oneself that nobody receives."""
 
@@ -307,6 +320,7 @@ STATUS_PEER_LOST = 2
 STATUS_CANCELLED = 3
 STATUS_NO_MEMORY = 4
 STATUS_INVALID = 5
+STATUS_LACKING = 7      # 6 is a memory that could not be registered, which is status 4 here
 
 
 def _truncated(message_bytes, buffer_bytes, source, tag):
@@ -338,8 +352,11 @@ def _no_memory(wanted_bytes=0, what="an operation", registering=False):
     if registering:
         text = f"memory for {what}{size} could not be registered for RDMA: {_locked_memory()}"
     else:
-        text = (f"no memory for {what}{size}; complete outstanding requests before posting more, "
-                "or raise the process's memory limit")
+        # Only here: see E4.
+        from pyrdv import shortage
+
+        text = (f"no memory for {what}{size}: {shortage.memory()}; completing outstanding requests "
+                "before posting more needs less of it")
     return NoMemoryError(text, wanted_bytes=wanted_bytes)
 
 
@@ -359,6 +376,11 @@ def _locked_memory():
             "service or --ulimit memlock=-1 of a container may have to allow it")
 
 
+def _lacking(peer, reason):
+    return ResourceError(f"{reason}; operations that need nothing new go on, and this one can be "
+                         "tried again", peer=peer, reason=reason)
+
+
 def _invalid(what="", **facts):
     values = ", ".join(f"{name} {value}" for name, value in facts.items())
     detail = ": ".join(part for part in (what, values) if part) or "no detail"
@@ -371,6 +393,7 @@ _FROM_STATUS = {
     STATUS_CANCELLED: _cancelled,
     STATUS_NO_MEMORY: _no_memory,
     STATUS_INVALID: _invalid,
+    STATUS_LACKING: _lacking,
 }
 
 
@@ -380,11 +403,12 @@ def from_status(code, **facts):
     Parameters
     ----------
     code : int
-        1 truncated, 2 peer lost, 3 cancelled, 4 no memory, 5 invalid.
+        1 truncated, 2 peer lost, 3 cancelled, 4 no memory, 5 invalid, 7 lacking.
     **facts
         What the text needs. 1: ``message_bytes, buffer_bytes, source, tag`` (bytes, ranks);
         2: ``peer, reason=""``; 3: ``source=None, tag=None``; 4: ``wanted_bytes=0, what=""``,
-        and ``registering=True`` where registration failed; 5: ``what=""`` and any others.
+        and ``registering=True`` where registration failed; 5: ``what=""`` and any others;
+        7: ``peer, reason``.
 
     Returns
     -------

@@ -73,6 +73,10 @@ class CancelledError(Error): ...
 class NoMemoryError(Error, MemoryError):
     wanted_bytes: int
 
+class ResourceError(Error):
+    peer: int
+    reason: str
+
 class DeadlockError(Error): ...
 class InternalError(Error): ...
 class StateError(Error): ...
@@ -90,5 +94,6 @@ STATUS_PEER_LOST: int
 STATUS_CANCELLED: int
 STATUS_NO_MEMORY: int
 STATUS_INVALID: int
+STATUS_LACKING: int
 
 def from_status(code: int, **facts: Any) -> Error: ...

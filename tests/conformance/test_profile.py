@@ -92,3 +92,18 @@ def test_no_file_and_no_folder(tmp_path):
         saved.read(tmp_path / "profile", 0, 2)
     with pytest.raises(ConfigError, match="cannot write into the folder"):
         saved.check_writable(tmp_path / "absent" / "profile", 0)
+
+
+def test_a_link_in_place_of_the_file(tmp_path):
+    """It is refused at the start, and at the end, with what it leads to untouched."""
+    victim, path = tmp_path / "victim", tmp_path / "profile"
+    victim.write_text("precious")
+    (tmp_path / "profile.0").symlink_to(victim)
+    # The name that was once written on the way.
+    (tmp_path / "profile.1.new").symlink_to(victim)
+    with pytest.raises(ConfigError, match="PYRDV_SPECULATION_RECORD=.*symbolic link"):
+        saved.check_writable(path, 0)
+    with pytest.raises(OSError, match="symbolic link"):
+        saved.write(path, 0, 2, SOUND)
+    saved.write(path, 1, 2, SOUND)
+    assert victim.read_text() == "precious"

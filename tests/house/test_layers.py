@@ -19,21 +19,25 @@ LAYERS = (
     "pyrdv.tools",
     "pyrdv.config",
     "pyrdv.errors",
+    "pyrdv.files",
+    "pyrdv.shortage",
     "pyrdv.__main__",
     "pyrdv.MPI",
     "pyrdv.arrays",
     "pyrdv",
 )
 
-FREE = {"pyrdv.errors", "pyrdv.config"}
+FREE = {"pyrdv.errors", "pyrdv.config", "pyrdv.files", "pyrdv.shortage"}
 BELOW_WORLD = {
     "pyrdv.memory", "pyrdv.fabrics.contract", "pyrdv.fabrics", "pyrdv.engine", "pyrdv.progress",
     "pyrdv.collectives", "pyrdv.api", "pyrdv.launch",
 }
 
 ALLOWED = {
-    "pyrdv.errors": set(),
+    "pyrdv.errors": {"pyrdv.shortage"},
+    "pyrdv.shortage": set(),
     "pyrdv.config": {"pyrdv.errors"},
+    "pyrdv.files": set(),
     "pyrdv.memory": FREE,
     "pyrdv.fabrics.contract": FREE,
     "pyrdv.fabrics": FREE | {"pyrdv.fabrics.contract", "pyrdv.memory"},

@@ -68,6 +68,18 @@ def test_a_file_that_cannot_be_written(tmp_path):
     assert "cannot write 'no/such.json'" in done.stderr or "the machine is busy" in done.stderr
 
 
+def test_files_of_links_are_refused(tmp_path):
+    """What they lead to belongs to somebody, perhaps somebody else."""
+    (tmp_path / "victim").write_text("precious")
+    (tmp_path / "link").symlink_to("victim")
+    for words in (("tune", "--output", "link", "--seconds", "0.02"),
+                  ("bench", "latency", "--sizes", "8", "--json", "link")):
+        done = run(tmp_path, *words)
+        assert done.returncode != 0 and "'link': it is a symbolic link" in done.stderr, done
+    assert (tmp_path / "victim").read_text() == "precious"
+    assert sorted(os.listdir(tmp_path)) == ["link", "victim"]
+
+
 def test_three_ranks(tmp_path):
     done = run(tmp_path, "run", "-n", "3", "-m", "pyrdv.tools.tune")
     assert done.returncode != 0

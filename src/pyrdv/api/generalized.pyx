@@ -1,16 +1,21 @@
 # cython: language_level=3
 """Generalized requests: the user says when they are complete."""
 cimport cython
+from libc.stdint cimport int32_t, uint32_t
 
 from pyrdv.api.request cimport Request
 from pyrdv.api.status cimport Status
 from pyrdv.engine.calls cimport engine_lock, engine_unlock, wake_sleepers
 from pyrdv.engine.engine cimport Engine
-from pyrdv.progress.polling cimport patience_reset, patience_t, wait_turn
+from pyrdv.progress.polling cimport patience_looks, patience_reset, patience_t, wait_turn
 
 import traceback
 
 from pyrdv.errors import Error, RequestError
+
+
+cdef extern from "order.h" nogil:
+    void adjust32(uint32_t *where, int32_t amount)
 
 
 cdef int call(function, before, args, kwargs) except -1:
@@ -95,7 +100,7 @@ cdef class Grequest(Request):
         self.completed = True
         engine = self.comm.engine
         engine_lock(&engine.c.lock)
-        engine.c.epoch += 1
+        adjust32(&engine.c.epoch, 1)
         wake_sleepers(engine.c, engine.c.epoch - 1)
         engine_unlock(&engine.c.lock)
 
@@ -128,7 +133,7 @@ cdef class Grequest(Request):
         patience_reset(&patience)
         while True:
             if self.active:
-                patience.epoch = self.comm.engine.c.epoch
+                patience_looks(self.comm.engine.c, &patience)
             if self.poll():
                 return 0
             wait_turn(self.comm.engine, &patience)

@@ -15,6 +15,11 @@ cdef enum part_kind:
     PART_BYTES = 2                  # becomes a bytes object as it is
     PART_BYTEARRAY = 3              # becomes a bytearray as it is
 
+cdef enum:
+    MAGIC_BYTES = 8
+    HEAD_BYTES = 32                 # of a framed head before its table of parts
+    PART_ENTRY_BYTES = 16
+
 
 # (head, parts) of an object, by the module's `pickle`. Without parts `head` is bytes, the plain
 # pickle; with parts it is a bytearray whose cookie is to be set. `parts` are flat memoryviews or

@@ -44,15 +44,10 @@ cnp.import_array()
 cdef extern from "Python.h":
     const Py_ssize_t PY_SSIZE_T_LIMIT "PY_SSIZE_T_MAX"
     object make_bytes "PyBytes_FromStringAndSize"(const char *, Py_ssize_t)
-    object make_bytearray "PyByteArray_FromStringAndSize"(const char *, Py_ssize_t)
+    int PyByteArray_Resize(object, Py_ssize_t) except -1
 
 #: Buffers of at least this many bytes travel as parts.
 THRESHOLD = 64 * 1024
-
-cdef enum:
-    MAGIC_BYTES = 8
-    HEAD_BYTES = 32
-    PART_ENTRY_BYTES = 16
 
 cdef bytes MAGIC = b"\0PRDV1\r\n"
 cdef object FIXED = struct.Struct("<8sQQQ")
@@ -332,7 +327,9 @@ cdef object allocate(size_t nbytes, int kind, char **address):
         made = make_bytes(NULL, <Py_ssize_t>nbytes)
         address[0] = PyBytes_AS_STRING(made)
     elif kind == PART_BYTEARRAY:
-        made = make_bytearray(NULL, <Py_ssize_t>nbytes)
+        # Not PyByteArray_FromStringAndSize: without memory CPython lets go of half an object there.
+        made = bytearray()
+        PyByteArray_Resize(made, <Py_ssize_t>nbytes)
         address[0] = PyByteArray_AS_STRING(made)
     else:
         made = np.empty(nbytes, np.uint8)

@@ -1,15 +1,22 @@
 # cython: language_level=3
 """Probes, and buffered sends."""
+from libc.stdint cimport uint8_t, uint32_t
+
 from pyrdv.api.core cimport ANY_SOURCE_, ANY_TAG_NUMBER, PROC_NULL_
 from pyrdv.api.buffers cimport acquire, span
 from pyrdv.api.p2p cimport BufferMessages
 from pyrdv.api.request cimport Request
 from pyrdv.api.status cimport Status
 from pyrdv.engine.state cimport message_t
-from pyrdv.progress.polling cimport patience_reset, patience_t, wait_turn
+from pyrdv.progress.polling cimport patience_looks, patience_reset, patience_t, wait_turn
 
 from pyrdv.api import buffered
 from pyrdv.errors import PeerLostError
+
+
+cdef extern from "order.h" nogil:
+    uint8_t glance8(const uint8_t *where)
+    uint32_t glance32(const uint32_t *where)
 
 
 cdef class ProbedMessages(BufferMessages):
@@ -29,7 +36,7 @@ cdef class ProbedMessages(BufferMessages):
         cdef patience_t patience
         patience_reset(&patience)
         while True:
-            patience.epoch = self.engine.c.epoch
+            patience_looks(self.engine.c, &patience)
             if self.look(source, tag, status, taken):
                 return 0
             self.expect(source)
@@ -38,9 +45,10 @@ cdef class ProbedMessages(BufferMessages):
     cdef int expect(self, long long source) except -1:
         """Raise if nothing can come from `source` any more."""
         if source >= 0:
-            if self.engine.c.peers[self.members.to_world(<int> source)].state in (2, 3):
+            if glance8(&self.engine.c.peers[self.members.to_world(<int> source)].state) in (2, 3):
                 raise self.failure(2, <int> source, 0, 0, 0)
-        elif self.engine.c.size > 1 and self.engine.c.peers_left == 0 and self.members.size > 1:
+        elif self.engine.c.size > 1 and self.members.size > 1 \
+                and glance32(&self.engine.c.peers_left) == 0:
             raise PeerLostError("a probe for any source can never succeed: all other ranks "
                                 "have finished", peer=ANY_SOURCE_, reason="finished")
         return 0

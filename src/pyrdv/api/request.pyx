@@ -19,6 +19,7 @@ from pyrdv.api.several cimport (
 from pyrdv.api.status cimport Status
 from pyrdv.engine.calls cimport engine_cancel, engine_release, engine_test
 from pyrdv.engine.engine cimport adopt
+from pyrdv.engine.lacking cimport complain
 from pyrdv.engine.state cimport OP_CANCELLED, OP_COMPLETE, op_t
 from pyrdv.progress.polling cimport help_pending, wait
 
@@ -126,6 +127,8 @@ cdef class Request:
         if not engine_test(self.comm.engine.c, self.op, self.generation, False,
                            &epoch):
             help_pending(self.comm.engine, False)
+            if self.op != NULL:
+                complain(self.comm.engine, self.op, self.generation)
             return False
         self.settle()
         return True

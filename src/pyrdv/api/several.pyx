@@ -3,7 +3,7 @@
 from pyrdv.api.request cimport Request
 from pyrdv.api.status cimport Status
 from pyrdv.engine.calls cimport LARGE, engine_wanted
-from pyrdv.progress.polling cimport patience_reset, patience_t, wait_turn
+from pyrdv.progress.polling cimport patience_looks, patience_reset, patience_t, wait_turn
 
 from pyrdv.api.constants import UNDEFINED
 
@@ -110,7 +110,7 @@ cdef object wait_for_any(requests):
             break
     while True:
         if request is not None and request.comm is not None:
-            patience.epoch = request.comm.engine.c.epoch
+            patience_looks(request.comm.engine.c, &patience)
         index, flag = look_for_any(requests)
         if flag:
             return index

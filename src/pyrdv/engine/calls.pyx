@@ -1,8 +1,10 @@
 # cython: language_level=3
 """The calls of the API on an engine: send, receive, probe, cancel, test, sleep."""
-from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from posix.unistd cimport read, write
 
+from pyrdv.engine.looking cimport look_after, peer_unreachable
+from pyrdv.engine.lost cimport peer_fails
 from pyrdv.engine.matching cimport (
     posted_add, posted_remove, posted_reserve, unexpected_find, unexpected_remove)
 from pyrdv.engine.op cimport (
@@ -18,14 +20,17 @@ from pyrdv.engine.protocols.select cimport (
     PROTOCOL_EAGER, choose, eager_limit, place_try, prepare)
 from pyrdv.engine.state cimport (
     ANY_PEER, MESSAGE_EAGER, MESSAGE_PLACED, MESSAGE_RTS, OP_CANCELLED, OP_COMPLETE, OP_MATCH,
-    OP_NOT_REGISTERED, OP_NO_MEMORY, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING,
-    OP_RECV, OP_REGISTERED, OP_SEND, OP_SYNC, OP_WAITING, OP_WRITING, PEER_CLOSED, PEER_LOST,
-    PEER_SELF, PEER_UP, WAITS_HERE, engine_t, message_t, op_t, peer_t)
+    OP_LACKING, OP_NOT_REGISTERED, OP_NO_MEMORY, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED,
+    OP_READING, OP_RECV, OP_REGISTERED, OP_SEND, OP_SYNC, OP_WAITING, OP_WRITING, PEER_CLOSED,
+    PEER_LOST, PEER_SELF, PEER_UP, WAITS_HERE, engine_t, message_t, op_t, peer_t)
 from pyrdv.engine.step cimport announce, keep_moving, maintain, step, turn
 from pyrdv.engine.waiting cimport waiting_begins, waiting_unknown
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_OK
 from pyrdv.memory.mappings cimport owner_t
 
+
+cdef extern from "order.h" nogil:
+    uint8_t glance8(const uint8_t *where)
 
 cdef enum:
     ROOM_LEAST = 16 << 10       # bytes of a receive whose pages are worth making
@@ -46,11 +51,22 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
     cdef int status
     if p.state == PEER_SELF:
         return loop_send(e, context, tag, data, length, sync, out)
+    if p.recv_sequence == p.answered:
+        look_after(e)
+        e.in_call = 1
+    # What answers was alive (the hot path of messages to and fro).
+    p.answered = p.recv_sequence
     if e.initial_turn and predicted(e, p, length):
         # The RTR may be here already: then the data moves from now on.
         step(e)
-    if p.finished or p.state != PEER_UP and peer_connect(e, p) != 0:
+    if p.finished:
         return -OP_PEER_LOST
+    if p.state != PEER_UP:
+        status = peer_connect(e, p)
+        if status == OP_LACKING:
+            return -status
+        if status != 0:
+            return -peer_unreachable(e, p)
     # The short way: nothing waits before it, so it may be announced at once (P3).
     if p.state == PEER_UP and p.queue_head == NULL and not sync \
             and choose(e, p, length) == PROTOCOL_EAGER:
@@ -58,7 +74,7 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
         if status == FABRIC_OK:
             return 0
         if status != FABRIC_AGAIN:
-            return -OP_PEER_LOST
+            return -peer_fails(e, p)
     op = op_new(e, OP_SEND, peer, context, tag, data, length)
     if op == NULL:
         return -OP_NO_MEMORY
@@ -266,6 +282,8 @@ cdef bint engine_test(engine_t *e, op_t *op, uint32_t generation, bint waits,
         if waits and not op.waits & WAITS_HERE:
             waiting_begins(e, op)
         epoch[0] = e.epoch
+        if not waits:
+            look_after(e)
         turn(e)
         wake_sleepers(e, epoch[0])
         epoch[0] = e.epoch
@@ -321,8 +339,9 @@ cdef void engine_release(engine_t *e, op_t *op) noexcept nogil:
 
 
 cdef bint engine_peer_finished(engine_t *e, uint32_t peer) noexcept nogil:
-    cdef int state = e.peers[peer].state
-    return state == PEER_CLOSED or state != PEER_LOST and e.peers[peer].finished
+    # Without the lock: the caller looks again, for both only ever grow.
+    cdef int state = glance8(&e.peers[peer].state)
+    return state == PEER_CLOSED or state != PEER_LOST and glance8(&e.peers[peer].finished)
 
 
 cdef bint engine_sleep_prepare(engine_t *e, uint32_t epoch) noexcept nogil:

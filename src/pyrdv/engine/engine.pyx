@@ -2,7 +2,7 @@
 """An engine is an object (R2): messages of one rank over one or more fabrics."""
 cimport cython
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 from posix.unistd cimport close, getpid
 
@@ -11,14 +11,15 @@ from pyrdv.engine.calls cimport (
     engine_sleep_prepare, engine_turn, engine_unlock, envelope_t, wake_sleepers)
 from pyrdv.engine.figures cimport figures_configure
 from pyrdv.engine.lanes cimport lanes_configure
+from pyrdv.engine.looking cimport look_every
 from pyrdv.engine.matching cimport index_free, index_init
 from pyrdv.engine.op cimport cache_open, pools_free, pools_reserve
 from pyrdv.engine.peer cimport peer_connect
 from pyrdv.engine.protocols.finish cimport finish_post
 from pyrdv.engine.speculation.policies cimport policy_choose, policy_free
 from pyrdv.engine.state cimport (
-    ANY_PEER, ANY_TAG_, CLASSES, FABRICS_MAX, OP_CANCELLING, OP_COMPLETE, OP_FREE, OP_LANDING,
-    OP_LANELESS, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING, OP_READY, OP_SEND,
+    ANY_PEER, ANY_TAG_, CLASSES, FABRICS_MAX, OP_CANCELLING, OP_COMPLETE, OP_FREE, OP_LACKING,
+    OP_LANDING, OP_LANELESS, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING, OP_READY, OP_SEND,
     OP_WAITING, OP_WRITING, OPS_PER_SLAB, PEER_SELF, PEER_UP, UNIT, engine_t, op_t, peer_t,
     ticks_scale)
 from pyrdv.engine.step cimport maintain, turn
@@ -28,10 +29,16 @@ from pyrdv.memory.registration cimport Registrations
 
 from weakref import WeakKeyDictionary
 
+from pyrdv.errors import from_status
+
 
 cdef extern from "fork.h" nogil:
     int fork_watch()
     const unsigned int *fork_counter()
+
+cdef extern from "order.h" nogil:
+    uint8_t glance8(const uint8_t *where)
+    uint32_t glance32(const uint32_t *where)
 
 cdef extern from "ticks.h" nogil:
     void ticks_begin(ticks_scale *scale)
@@ -173,6 +180,7 @@ cdef class Engine:
         e.spin_ns = spin_ns
         e.yield_ns = yield_ns
         ticks_begin(&e.ticks)
+        look_every(e, 0)
         e.peers = <peer_t *> PyMem_Calloc(size, sizeof(peer_t))
         if e.peers == NULL or index_init(&e.posted) or index_init(&e.unexpected) \
                 or pools_reserve(e):
@@ -186,6 +194,7 @@ cdef class Engine:
         open_wait(e)
         self.orphans = []
         self.pending = {}
+        self.ends = {}
         self.matched = set()
         self.watchers = WeakKeyDictionary()
         self.reap_at = 32
@@ -224,6 +233,15 @@ cdef class Engine:
         """Descriptor that becomes readable when an armed engine has work."""
         return self.c.wait_fd
 
+    @property
+    def look_ns(self):
+        """How often calls that do not wait look whether peers live, ns; 0: by turns only."""
+        return self.c.look_ns
+
+    @look_ns.setter
+    def look_ns(self, uint64_t ns):
+        look_every(self.c, ns)
+
     def step(self):
         """Make one turn of progress; returns how many things happened."""
         cdef int happened
@@ -236,15 +254,17 @@ cdef class Engine:
         return happened
 
     def connect(self, int peer):
-        """Start the connection to `peer`; True once it is up."""
+        """Start the connection to `peer`; True once it is up.  Raises ResourceError."""
         cdef int status
         engine_lock(&self.c.lock)
         status = 0 if peer == <int> self.c.rank else peer_connect(self.c, &self.c.peers[peer])
         engine_unlock(&self.c.lock)
-        return status == 0 and self.c.peers[peer].state in (PEER_UP, PEER_SELF)
+        if status == OP_LACKING:
+            raise from_status(OP_LACKING, peer=peer, reason=self.fabric_for(peer).lack_text(peer))
+        return status == 0 and glance8(&self.c.peers[peer].state) in (PEER_UP, PEER_SELF)
 
-    def peer_gone(self, int peer, bint orderly):
-        """Note from outside (the launcher) that `peer` posts nothing any more."""
+    def peer_gone(self, int peer, bint orderly, text=""):
+        """Note from outside (the launcher) that `peer` posts nothing any more, and why."""
         cdef uint32_t epoch
         cdef peer_t *p = &self.c.peers[peer]
         if p.state == PEER_SELF:
@@ -255,6 +275,7 @@ cdef class Engine:
         engine_lock(&self.c.lock)
         epoch = self.c.epoch
         if not p.gone:
+            self.ends[peer] = text
             p.gone = EVENT_CLOSED if orderly else EVENT_LOST
             self.c.call_needed = 1
         turn(self.c)
@@ -347,25 +368,22 @@ cdef class Engine:
         cdef uint32_t i
         engine_lock(&self.c.lock)
         for i in range(self.c.size):
-            if self.c.peers[i].state == PEER_UP:
+            if glance8(&self.c.peers[i].state) == PEER_UP:
                 self.c.peers[i].fabric.ops.disconnect(self.c.peers[i].fabric, i)
         engine_unlock(&self.c.lock)
 
-    def reason(self, int peer):
-        """Why the connection to world rank `peer` ended, in words; empty if the fabric knows none.
-
-        Not for a hot path.
-        """
+    def fabric_for(self, int peer):
+        """The fabric that reaches world rank `peer`; None for this rank itself."""
         cdef int i
         for i in range(self.c.fabric_count):
             if self.c.fabrics[i] == self.c.peers[peer].fabric:
-                return self.fabrics[i].failure_text(peer)
-        return ""
+                return self.fabrics[i]
+        return None
 
     def peer_states(self):
-        """State of each peer: 'new', 'up', 'closed', 'lost' or 'self'."""
-        names = ("new", "up", "closed", "lost", "self")
-        return [names[self.c.peers[i].state] for i in range(<int> self.c.size)]
+        """State of each peer: 'new', 'up', 'closed', 'lost', 'self' or 'deaf'."""
+        names = ("new", "up", "closed", "lost", "self", "deaf")
+        return [names[glance8(&self.c.peers[i].state)] for i in range(<int> self.c.size)]
 
     def counters(self):
         """What was counted since the start, and what is held now, as a dict."""
@@ -394,7 +412,7 @@ cdef class Engine:
     @property
     def epoch(self):
         """Changes whenever something happened that a waiter may care for."""
-        return self.c.epoch
+        return glance32(&self.c.epoch)
 
     def arm(self, uint32_t epoch):
         """Make `wait_fd` speak; False if something happened since `epoch`."""

@@ -24,6 +24,9 @@ from pyrdv.engine.state cimport (
     node_t, op_t)
 
 
+cdef extern from "order.h" nogil:
+    void adjust32(uint32_t *where, int32_t amount)
+
 cdef enum:
     BUCKETS_FIRST = 256
 
@@ -253,7 +256,7 @@ cdef void message_keep(engine_t *e, op_t *op, message_t *m) noexcept nogil:
     else:
         unexpected_add(e, m)
         e.counters.unexpected += 1
-        e.epoch += 1
+        adjust32(&e.epoch, 1)
 
 
 cdef void unanswered_add(engine_t *e, op_t *op) noexcept nogil:

@@ -47,6 +47,7 @@ cdef enum op_error:
     OP_NO_MEMORY = 4
     OP_INVALID = 5
     OP_NOT_REGISTERED = 6
+    OP_LACKING = 7              # this process lacks what the fabric needs; the fabric knows what
 
 cdef enum op_kind:
     OP_SEND = 1
@@ -110,6 +111,7 @@ cdef enum peer_state:
     PEER_CLOSED = 2             # it finished in good order
     PEER_LOST = 3               # it died or broke the protocol
     PEER_SELF = 4
+    PEER_DEAF = 5               # nothing can be sent to it; its end is still to be told (lost.pyx)
 
 cdef enum protocol_choice:      # of messages that are too long for eager
     CHOICE_AUTO = 0             # what costs less; pipeline if memory cannot be registered
@@ -296,6 +298,7 @@ cdef struct peer_t:
     peer_t *next_active
     uint32_t send_sequence
     uint32_t recv_sequence
+    uint32_t answered           # that number at our last send to it
     op_t *queue_head            # sends in order of their calls, not yet announced
     op_t *queue_tail
     op_t *ready_head            # matched operations waiting to post
@@ -419,6 +422,7 @@ cdef struct engine_t:
     peer_t *peers
     peer_t *active              # peers with something to post
     uint8_t call_needed         # work that only a call may do
+    uint64_t retry_at           # ticks; before, a connection that the system refused is not tried
     uint8_t in_call             # the running turn is a call: it may register and connect
     uint32_t starved            # bit c: data class c ran dry; bit 31: messages did
     index_t posted
@@ -479,6 +483,9 @@ cdef struct engine_t:
     uint64_t yield_ns           # how long it yields between polls before it sleeps, at least
     uint32_t longer             # doublings of that; a hint, noted and glanced at without the lock
     ticks_scale ticks           # written by holders of the GIL, not of the lock
+    uint64_t look_ns            # calls look after the peers so often; 0: by turns only
+    uint64_t look_ticks         # the same in ticks
+    uint64_t looked             # ticks of the last such look
     uint32_t sleepers           # threads asleep on wait_fd
     uint32_t epoch              # changes whenever a waiter might have something to see
     uint32_t idle_turns         # turns in a row in which nothing happened

@@ -40,12 +40,12 @@ class Ending:
         self._gone = set()
         self._value = None  # the exception that ends the program
         self._before = None
-        world.engine.told = self.told
+        world.engine.blamed = self.blamed
         atexit.register(self._at_exit)
         if world.launch.size > 1:
             self._before, sys.excepthook = sys.excepthook, self._hook
 
-    def told(self, peer):
+    def blamed(self, peer):
         """An error is made that names `peer` (a rank of the world; -1: all that are gone)."""
         new = ({peer} if peer >= 0 else self._states()) - self._gone
         if new:

@@ -2,7 +2,7 @@
 """Waiting in the caller: spin, yield, sleep.
 
 Contract: called without the engine's lock, in an API call.  Nothing here
-raises except `wait`, which runs Python's signal handlers.
+raises except `wait`, which runs Python's signal handlers and says what this process lacks.
 """
 from libc.stdint cimport uint32_t, uint64_t
 
@@ -23,6 +23,8 @@ cdef struct patience_t:
     uint64_t left           # bytes of it whose pages were not made yet
 
 cdef void patience_reset(patience_t *p) noexcept nogil
+# The waiter is about to look at its condition: what changes from now on ends a `pause` at once.
+cdef void patience_looks(const engine_t *e, patience_t *p) noexcept nogil
 # The waiter looked and found nothing: pause as fits, at most about 100 ms.
 # True: it slept, so signals and notices deserve a look.
 cdef bint pause(engine_t *e, patience_t *p) noexcept nogil
@@ -33,5 +35,5 @@ cdef int wait(Engine engine, op_t *op, uint32_t generation) except -1
 # the GIL.  Without `fully`, many of them are only looked at now and then.
 cdef int help_pending(Engine engine, bint fully) except -1
 # One turn and one pause outside the GIL, then signal handlers and notices if it
-# slept.  The caller sets p.epoch to engine.c.epoch before it looks at its condition.
+# slept.  The caller calls patience_looks before it looks at its condition.
 cdef int wait_turn(Engine engine, patience_t *p) except -1

@@ -22,6 +22,7 @@ from pyrdv.engine.calls cimport (
     cpu_relax, engine_hopeless, engine_room, engine_sleep_finish, engine_sleep_prepare, engine_test,
     engine_turn)
 from pyrdv.engine.engine cimport Engine
+from pyrdv.engine.lacking cimport complain
 from pyrdv.engine.state cimport engine_t, op_t, ticks_scale
 
 
@@ -65,6 +66,10 @@ cdef void patience_reset(patience_t *p) noexcept nogil:
     p.prepared = False
     p.room = NULL
     p.left = 0
+
+
+cdef void patience_looks(const engine_t *e, patience_t *p) noexcept nogil:
+    p.epoch = glance32(&e.epoch)
 
 
 cdef bint prepare_room(engine_t *e, op_t *op, uint32_t generation, patience_t *p) noexcept nogil:
@@ -128,6 +133,7 @@ cdef bint pause(engine_t *e, patience_t *p) noexcept nogil:
     cdef uint64_t now
     cdef uint64_t spin = e.spin_ns * e.ticks.per_us // 1000
     cdef uint64_t yields
+    cdef uint32_t turns
     p.rounds += 1
     if e.spin_ns and not p.yielding and p.rounds % POLLS_PER_LOOK:
         cpu_relax()
@@ -135,11 +141,12 @@ cdef bint pause(engine_t *e, patience_t *p) noexcept nogil:
     now = ticks_now()
     if p.since == 0:
         p.since = now
-        p.turns = e.busy_turns
+        p.turns = glance32(&e.busy_turns)
     elif now - p.since >= spin:
-        if p.turns != e.busy_turns:
+        turns = glance32(&e.busy_turns)
+        if p.turns != turns:
             p.since = now - spin
-            p.turns = e.busy_turns
+            p.turns = turns
         p.yielding = True
         yields = e.yield_ns << glance32(&e.longer)
         if now - p.since >= spin + yields * e.ticks.per_us // 1000:
@@ -151,9 +158,9 @@ cdef bint pause(engine_t *e, patience_t *p) noexcept nogil:
 cdef bint wait_some(engine_t *e, op_t *op, uint32_t generation, patience_t *p,
                     bint helping) noexcept nogil:
     """Wait until `op` is complete (True), or signals or, `helping`, others deserve a look."""
-    cdef uint32_t seen = e.epoch
+    cdef uint32_t seen = glance32(&e.epoch)
     while not engine_test(e, op, generation, True, &p.epoch):
-        if helping and e.epoch != seen:
+        if helping and glance32(&e.epoch) != seen:
             return False
         if (p.left or not p.prepared) and prepare_room(e, op, generation, p):
             continue
@@ -183,6 +190,7 @@ cdef int wait(Engine engine, op_t *op, uint32_t generation) except -1:
         if done:
             return 0
         look_around(engine)
+        complain(engine, op, generation)
 
 
 cdef int help_pending(Engine engine, bint fully) except -1:
@@ -266,7 +274,7 @@ def wait_until(Engine engine, condition, timeout=None):
     cdef int64_t start = ticks_clock_ns()
     patience_reset(&patience)
     while True:
-        patience.epoch = engine.c.epoch
+        patience_looks(engine.c, &patience)
         if condition():
             return True
         if timeout is not None and ticks_clock_ns() - start > timeout * 1e9:

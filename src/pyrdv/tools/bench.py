@@ -19,6 +19,7 @@ import os
 import sys
 import textwrap
 
+from pyrdv import files
 from pyrdv.tools import (
     bench_applications as applications,
     bench_arguments as arguments,
@@ -184,6 +185,8 @@ def unwritable(options):
         folder = os.path.dirname(os.path.abspath(path)) if path else None
         if path and (os.path.isdir(path) or not os.access(folder, os.W_OK)):
             return f"cannot write {path!r}: {folder!r} is not a folder that may be written to"
+        if path and (refused := files.refusal(path)) is not None:
+            return f"cannot write {path!r}: {refused.strerror}"
     if options.plot and report.plotting() is None:
         return f"{options.plot!r} cannot be drawn; leave --plot out or install matplotlib"
     return None

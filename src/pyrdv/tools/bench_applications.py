@@ -179,5 +179,5 @@ def plot(path, content, plt):
         axes.legend()
     figure.suptitle(f"pyrdv {facts['pyrdv']}: {ABOUT}, {content['fabric']}")
     protocols.signed(figure, facts)
-    figure.savefig(path, bbox_inches="tight", format="png")
+    report.write_picture(path, figure)
     plt.close(figure)

@@ -261,5 +261,5 @@ def plot(path, content, plt):
     panels[0].set_ylim(bottom=0)
     figure.suptitle(f"pyrdv {facts['pyrdv']}: {ABOUT}, {content['fabric']}")
     protocols.signed(figure, facts)
-    figure.savefig(path, bbox_inches="tight", format="png")
+    report.write_picture(path, figure)
     plt.close(figure)

@@ -203,5 +203,5 @@ def plot(path, content, plt):
     figure.suptitle(f"pyrdv {facts['pyrdv']}: {ABOUT}")
     figure.text(1, 0, f"{facts['cpu']}, {facts['cores']} cores, Linux {facts['kernel']} ",
                 ha="right", va="top", fontsize=7, color="0.4")
-    figure.savefig(path, bbox_inches="tight", format="png")
+    report.write_picture(path, figure)
     plt.close(figure)

@@ -1,12 +1,15 @@
 """What surrounds measured rows: facts of the machine, the table, the JSON file, the picture."""
 
 import datetime
+import io
 import json
 import os
 import platform
 import subprocess
 import sys
 from importlib import metadata
+
+from pyrdv import files
 
 SCHEMA = "pyrdv-bench/1"
 
@@ -130,11 +133,14 @@ def document(benchmark, settings, rows, facts, **more):
 
 def write_json(path, content):
     """Write `content` to `path`, all or nothing."""
-    part = f"{path}.part"
-    with open(part, "w", encoding="utf-8") as out:
-        json.dump(content, out, indent=1)
-        out.write("\n")
-    os.replace(part, path)
+    files.write_whole(path, json.dumps(content, indent=1) + "\n")
+
+
+def write_picture(path, figure):
+    """Write a figure of matplotlib into the PNG file `path`, all or nothing."""
+    drawn = io.BytesIO()
+    figure.savefig(drawn, bbox_inches="tight", format="png")
+    files.write_whole(path, drawn.getvalue())
 
 
 def plotting():
@@ -182,7 +188,7 @@ def plot(path, content, plt):
     axes.legend(title="buffers; band: p10 to p90" if any(kinds) else "band: p10 to p90")
     figure.text(1, 0, f"{facts['cpu']}, {facts['cores']} cores, Linux {facts['kernel']}, "
                 f"{facts['python']} ", ha="right", va="top", fontsize=7, color="0.4")
-    figure.savefig(path, bbox_inches="tight", format="png")
+    write_picture(path, figure)
     plt.close(figure)
 
 

@@ -29,6 +29,7 @@ import statistics
 import sys
 import time
 
+from pyrdv import files
 from pyrdv.tools import bare, bench_arguments as arguments, bench_report as report, cost_model
 
 SCHEMA = "pyrdv-tune/2"
@@ -284,20 +285,25 @@ def finish(options, profile):
               "quiet, or with more --seconds", file=sys.stderr)
         return 1
     try:
-        with open(options.output, "w", encoding="utf-8") as file:
-            json.dump(profile, file, indent=1)
-            file.write("\n")
+        files.write_whole(options.output, json.dumps(profile, indent=1) + "\n")
     except OSError as error:
-        print(f"pyrdv tune: cannot write {options.output!r}: {error.strerror}", file=sys.stderr)
-        return 1
+        return _not_written(options, error)
     print(f"written to {options.output}")
     return 0
+
+
+def _not_written(options, error):
+    print(f"pyrdv tune: cannot write {options.output!r}: {error.strerror}", file=sys.stderr)
+    return 1
 
 
 def main(options):
     """Run ``pyrdv tune`` with parsed `options`; returns the exit status."""
     if "PYRDV_RANK" in os.environ:
         return run_rank(options)
+    refused = files.refusal(options.output)
+    if refused is not None:
+        return _not_written(options, refused)
     from pyrdv.tools import cli
 
     return cli.main(["run", "-n", "2", "-m", "pyrdv.tools.tune", "--fabric", options.fabric,

@@ -8,7 +8,7 @@ an announcement is here already: the data of such a message can still be read,
 for the finishing rank stays until its announced sends are taken, or until
 their receiver has sent FINISH as well.  Only then does it disconnect.
 """
-from libc.stdint cimport uint32_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.string cimport memset
 
 from pyrdv.engine.lanes cimport lane_forget
@@ -23,6 +23,11 @@ from pyrdv.engine.state cimport (
     PAIR_UNANSWERED, REVOKE_NONE, STAND_NEVER, engine_t, op_t, peer_t)
 from pyrdv.engine.wire cimport PACKET_FINISH, WIRE_HEADER, header_t
 from pyrdv.fabrics.contract cimport FABRIC_OK, WR_SEND, work_request
+
+
+cdef extern from "order.h" nogil:
+    void adjust32(uint32_t *where, int32_t amount)
+    void note8(uint8_t *where, uint8_t value)
 
 
 cdef int finish_post(engine_t *e, peer_t *p) noexcept nogil:
@@ -43,13 +48,13 @@ cdef int finish_post(engine_t *e, peer_t *p) noexcept nogil:
 
 cdef void finish_arrived(engine_t *e, peer_t *p) noexcept nogil:
     if p.finished == 0:
-        p.finished = 1
+        note8(&p.finished, 1)
         e.call_needed = 1
 
 
 cdef void finish_act(engine_t *e, peer_t *p) noexcept nogil:
-    p.finished = 2
-    e.peers_left -= 1
+    note8(&p.finished, 2)
+    adjust32(&e.peers_left, -1)
     end_operations(e, p, False)
 
 
@@ -92,4 +97,4 @@ cdef void end_operations(engine_t *e, peer_t *p, bint everything) noexcept nogil
         for i in range(OPS_PER_SLAB):
             if e.op_slabs[slab][i].state != OP_FREE:
                 end_operation(e, p, &e.op_slabs[slab][i], everything)
-    e.epoch += 1
+    adjust32(&e.epoch, 1)

@@ -15,6 +15,7 @@ import json
 import os
 import sys
 
+from pyrdv import files
 from pyrdv.engine.speculation import profiles
 from pyrdv.errors import ConfigError
 
@@ -34,10 +35,14 @@ def path_of(path, rank):
 def check_writable(path, rank):
     """ConfigError if the profile could not be written at the end; better now than then."""
     folder = os.path.dirname(path_of(path, rank)) or "."
+    why = ""
     if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
-        raise ConfigError(
-            f"PYRDV_SPECULATION_RECORD={path}: rank {rank} cannot write into the folder {folder}; "
-            "make it, or choose another one", variable="PYRDV_SPECULATION_RECORD", value=path)
+        why = f"into the folder {folder}; make it, or choose another one"
+    elif (refused := files.refusal(path_of(path, rank))) is not None:
+        why = f"{path_of(path, rank)}: {refused.strerror}"
+    if why:
+        raise ConfigError(f"PYRDV_SPECULATION_RECORD={path}: rank {rank} cannot write {why}",
+                          variable="PYRDV_SPECULATION_RECORD", value=path)
 
 
 def write(path, rank, size, envelopes):
@@ -55,9 +60,7 @@ def write(path, rank, size, envelopes):
     head = json.dumps({"format": FORMAT, "version": VERSION, "rank": rank, "size": size})
     lines = ",\n".join(json.dumps(list(one)) for one in sorted(envelopes))
     name = path_of(path, rank)
-    with open(name + ".new", "w", encoding="ascii") as file:
-        file.write(f'{head[:-1]}, "envelopes": [\n{lines}\n]}}\n')
-    os.replace(name + ".new", name)
+    files.write_whole(name, f'{head[:-1]}, "envelopes": [\n{lines}\n]}}\n')
 
 
 def read(path, rank, size):
@@ -77,28 +80,28 @@ def read(path, rank, size):
             variable="PYRDV_SPECULATION_PROFILE", value=path)
 
     try:
-        if os.path.getsize(name) > _SIZE_MAX:
-            raise wrong(f"is larger than {_SIZE_MAX >> 20} MiB, so it is no profile")
-        with open(name, encoding="ascii") as file:
-            content = json.load(file)
-    except OSError as error:
-        raise wrong(f"cannot be read ({error.strerror})") from None
-    except (ValueError, RecursionError) as error:
-        raise wrong(f"is no profile ({error})") from None
+        content = files.read_json(name, _SIZE_MAX)
+    except files.FileError as error:
+        raise wrong(f"{'is no profile' if error.read else 'cannot be read'} ({error})") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise wrong("is no profile")
     if content.get("version") != VERSION:
-        raise wrong(f"has version {content.get('version')!r}; this is version {VERSION}")
+        raise wrong(f"has version {_shown(content, 'version')}; this is version {VERSION}")
     if (content.get("rank"), content.get("size")) != (rank, size):
-        raise wrong(f"is of rank {content.get('rank')!r} of {content.get('size')!r}, and this is "
-                    f"rank {rank} of {size}")
+        raise wrong(f"is of rank {_shown(content, 'rank')} of {_shown(content, 'size')}, and this "
+                    f"is rank {rank} of {size}")
     envelopes = content.get("envelopes")
     if not isinstance(envelopes, list):
         raise wrong("has no list of envelopes")
     for number, one in enumerate(envelopes):
         if not _sound(one, size):
-            raise wrong(f"has a broken envelope, number {number}: {str(one)[:60]}")
+            raise wrong(f"has a broken envelope, number {number}: {ascii(one)[:60]}")
     return [tuple(one) for one in envelopes]
+
+
+def _shown(content, key):
+    """What a file says, short and in characters that can be printed."""
+    return ascii(content.get(key))[:40]
 
 
 def _sound(one, size):
