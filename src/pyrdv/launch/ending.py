@@ -157,11 +157,12 @@ def _stopped(frame, at):
     """Whether an exception that passed at instruction `at` left `frame`; else it went on there."""
     if frame.f_lasti == at:
         return True
-    # A bare `raise` leaves the traceback as it was.
+    # A bare `raise`, and the end of `finally`, leave the traceback as it was.
     from opcode import opname
 
-    code = frame.f_code.co_code
-    return opname[code[frame.f_lasti]] == "RAISE_VARARGS" and code[frame.f_lasti + 1] == 0
+    number, argument = frame.f_code.co_code[frame.f_lasti:frame.f_lasti + 2]
+    name = opname[number]
+    return name == "RERAISE" or (name == "RAISE_VARARGS" and argument == 0)
 
 
 def flush_output():
