@@ -19,13 +19,15 @@ LAYERS = (
     "pyrdv.tools",
     "pyrdv.config",
     "pyrdv.errors",
+    "pyrdv.doors",
+    "pyrdv.foreign",
     "pyrdv.__main__",
     "pyrdv.MPI",
     "pyrdv.arrays",
     "pyrdv",
 )
 
-FREE = {"pyrdv.errors", "pyrdv.config"}
+FREE = {"pyrdv.errors", "pyrdv.config", "pyrdv.doors", "pyrdv.foreign"}
 BELOW_WORLD = {
     "pyrdv.memory", "pyrdv.fabrics.contract", "pyrdv.fabrics", "pyrdv.engine", "pyrdv.progress",
     "pyrdv.collectives", "pyrdv.api", "pyrdv.launch",
@@ -34,6 +36,8 @@ BELOW_WORLD = {
 ALLOWED = {
     "pyrdv.errors": set(),
     "pyrdv.config": {"pyrdv.errors"},
+    "pyrdv.doors": set(),
+    "pyrdv.foreign": set(),
     "pyrdv.memory": FREE,
     "pyrdv.fabrics.contract": FREE,
     "pyrdv.fabrics": FREE | {"pyrdv.fabrics.contract", "pyrdv.memory"},

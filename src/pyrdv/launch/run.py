@@ -17,6 +17,7 @@ import resource
 import signal
 
 from pyrdv.errors import LaunchError
+from pyrdv.foreign import shown
 from pyrdv.launch import env as launch_env, output, server
 from pyrdv.launch.loop import READ, Loop
 from pyrdv.launch.program import CANNOT_EXECUTE, find_executable
@@ -164,6 +165,7 @@ class Job:
                      if key not in launch_env.MARKED}
         variables.update(self._extra_env)
         variables.update(PYRDV_SIZE=str(self._size), PYRDV_ADDRESS=self._server.address,
+                         PYRDV_DOOR=self._server.door,
                          PYRDV_JOB=name, PYRDV_SECRET=secret.hex())
         # An agent may start the program as a child.
         if self._program.wrapped or self._agent is not None:
@@ -401,7 +403,7 @@ class Job:
 
     def _say(self, text):
         """One line on standard error, in turn with those of the ranks."""
-        self._err.put(None, f"pyrdv run: {text}\n".encode("utf-8", "replace"))
+        self._err.put(None, f"pyrdv run: {shown(text, 8192)}\n".encode("utf-8", "replace"))
 
 
 def _nothing(number, frame):
