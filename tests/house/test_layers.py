@@ -21,13 +21,16 @@ LAYERS = (
     "pyrdv.errors",
     "pyrdv.files",
     "pyrdv.shortage",
+    "pyrdv.doors",
+    "pyrdv.foreign",
     "pyrdv.__main__",
     "pyrdv.MPI",
     "pyrdv.arrays",
     "pyrdv",
 )
 
-FREE = {"pyrdv.errors", "pyrdv.config", "pyrdv.files", "pyrdv.shortage"}
+FREE = {"pyrdv.errors", "pyrdv.config", "pyrdv.doors", "pyrdv.files", "pyrdv.foreign",
+        "pyrdv.shortage"}
 BELOW_WORLD = {
     "pyrdv.memory", "pyrdv.fabrics.contract", "pyrdv.fabrics", "pyrdv.engine", "pyrdv.progress",
     "pyrdv.collectives", "pyrdv.api", "pyrdv.launch",
@@ -38,6 +41,8 @@ ALLOWED = {
     "pyrdv.shortage": set(),
     "pyrdv.config": {"pyrdv.errors"},
     "pyrdv.files": set(),
+    "pyrdv.doors": set(),
+    "pyrdv.foreign": set(),
     "pyrdv.memory": FREE,
     "pyrdv.fabrics.contract": FREE,
     "pyrdv.fabrics": FREE | {"pyrdv.fabrics.contract", "pyrdv.memory"},
