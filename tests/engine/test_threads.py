@@ -1,8 +1,8 @@
 """Several threads of one rank in the library at once: everything arrives, once, with its own data.
 
-`make sanitize` runs this under ThreadSanitizer as well. Ranks are engines of this process, joined by
-shared memory; the simulated network is driven by one thread at a time, so over it threads of a
-rank send to themselves.
+`make sanitize` runs this under ThreadSanitizer as well. Ranks are engines of this process, joined
+by shared memory; the simulated network is driven by one thread at a time, so over it threads of
+a rank send to themselves.
 """
 
 import queue
