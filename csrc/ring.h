@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #define SHM_MAGIC 0x314d485356445250ull /* "PRDVSHM1" */
-#define SHM_VERSION 3u
+#define SHM_VERSION 4u
 
 enum {
     SHM_SLOTS = 128,

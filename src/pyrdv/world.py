@@ -10,10 +10,8 @@ W3. In the second exchange a rank that has no usable device says so instead of a
     gives all reasons, which are long, and the others name it.
 """
 
-import atexit
 import os
 import sys
-import threading
 from time import monotonic
 
 import pyrdv.api.interpreter  # noqa: F401 (first: it refuses subinterpreters)
@@ -23,6 +21,8 @@ from pyrdv.engine import profiles
 from pyrdv.engine.engine import Engine
 from pyrdv.errors import ConfigError, LaunchError
 from pyrdv.launch import bootstrap, env, places
+from pyrdv.launch.ending import Ending, flush_output
+from pyrdv.launch.failures import exit_status
 from pyrdv.memory import limits
 from pyrdv.memory.registration import Registrations
 from pyrdv.progress.polling import wait_until
@@ -35,6 +35,8 @@ SPIN_NETWORK_NS = 50_000
 YIELD_NS = 50_000
 #: The same with a network, whose answers take longer, and whose sleep and wake-up cost more.
 YIELD_NETWORK_NS = 1_000_000
+#: How often calls that do not wait, as sends of small messages, look whether the peers live.
+LOOK_NS = 5_000_000
 #: Memory that the pool of registered arrays takes at a time, bytes, where the limits allow it.
 ARENA = 32 << 20
 #: Knobs of kind ``choice`` that must be the same on all ranks.
@@ -271,6 +273,7 @@ class World:
         self.pid = os.getpid()
         self.finalized = False
         self._memory = None
+        self._ending = Ending(self)
 
     def _engine(self, ways):
         """A new engine over `ways`, which takes note of what happens to other ranks."""
@@ -293,6 +296,7 @@ class World:
             engine.watch(self.client.fileno(), self._notice)
         if config.connect == "start":
             ways.connect(engine)
+        engine.look_ns = LOOK_NS
         engine.abort = self.abort
         engine.neighbours = [rank for rank, name in enumerate(ways.names)
                              if name in ("self", "shm")]
@@ -416,7 +420,7 @@ class World:
         if not self.finalized and os.getpid() == self.pid:
             self.finalized = True
             # A process manager may end this process as soon as it knows.
-            sys.stdout.flush()
+            flush_output()
             self._close(1)
 
     def _close(self, status):
@@ -433,12 +437,12 @@ class World:
 
     def abort(self, code, reason=""):
         """End the whole job with exit status `code`."""
-        sys.stdout.flush()
-        sys.stderr.flush()
+        status = exit_status(code)
+        flush_output()
         try:
             self.client.abort(code, reason or f"rank {self.launch.rank} called Abort({code})")
         finally:
-            os._exit(code & 0xFF or 1)
+            os._exit(status)
 
 
 def _spin(ways):
@@ -466,35 +470,4 @@ def init():
     global _world
     if _world is None:
         _world = World()
-        atexit.register(_at_exit)
-        if _world.launch.size > 1:
-            sys.excepthook = _reporting(sys.excepthook)
     return _world
-
-
-def _reporting(before):
-    """An excepthook that ends the job if a thread would keep this rank from ending.
-
-    The interpreter waits for threads before it runs exit handlers, and a thread that waits for
-    a message may wait for a rank that in turn waits for this one (field case L02).
-    """
-    def hook(kind, value, trace):
-        before(kind, value, trace)
-        if _world.finalized or os.getpid() != _world.pid or hasattr(sys, "ps1"):
-            return
-        others = [thread for thread in threading.enumerate()
-                  if not thread.daemon and thread is not threading.current_thread()]
-        if others:
-            _world.abort(1, f"the main thread of rank {_world.launch.rank} ended with "
-                         f"{kind.__name__} while {len(others)} other threads went on")
-
-    return hook
-
-
-def _at_exit():
-    # After an uncaught exception others may wait for this rank for ever, so it must not wait
-    # for them.  The interpreter notes the exception before it runs exit handlers.
-    if getattr(sys, "last_value", None) is not None and not hasattr(sys, "ps1"):
-        _world.abandon()
-    else:
-        _world.finalize()

@@ -13,9 +13,10 @@ from pyrdv.fabrics.shm import ShmFabric
 
 TOKEN = b"a job's secret"
 HELLO = struct.Struct("<QIIIIQQ32s")  # magic version from to staged probe-address probe digest
-ADDRESS = struct.Struct("<QIIQQI64s4x")  # magic version pid probe-address probe length name
+# magic version pid probe-address probe space reach place length name
+ADDRESS = struct.Struct("<QIIQQQQiI64s")
 MAGIC = int.from_bytes(b"PRDVSHM1", "little")
-VERSION = 3
+VERSION = 4
 
 # Offsets in a segment: csrc/ring.h.
 PRODUCER_WAITING, HELP, PRODUCER_BYE, CREDIT = 128, 256, 260, 384
@@ -91,7 +92,8 @@ class RawPeer:
     def address(self, probe_address=0, probe=1):
         """An address for ``set_peers``."""
         return ADDRESS.pack(
-            MAGIC, VERSION, os.getpid(), probe_address, probe, len(self.name), self.name
+            MAGIC, VERSION, os.getpid(), probe_address, probe, os.stat("/proc/self/ns/pid").st_ino,
+            0, -1, len(self.name), self.name
         )
 
     def segment(self, size=PLAIN, seals=True, **changes):
@@ -106,11 +108,12 @@ class RawPeer:
         struct.pack_into("<QIIIII", self.memory, 0, *fields.values())
         return fd
 
-    def dial(self, target):
-        """A socket connected to the fabric with that address."""
-        *_, length, name = ADDRESS.unpack(target)
+    def dial(self, target, public=False):
+        """A socket connected to the fabric with that address, by its private door if it has one."""
+        *_, place, length, name = fields = ADDRESS.unpack(target)
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.socket.connect(b"\0" + name[:length])
+        hidden = f"/proc/{fields[2]}/fd/{place}"
+        self.socket.connect(b"\0" + name[:length] if public or place < 0 else hidden)
         return self.socket
 
     def hello(self, **changes):

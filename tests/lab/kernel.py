@@ -138,8 +138,7 @@ def _build(target, progress):
         work = Path(work)
         log = target.parent / "build.log"
         with log.open("wb") as output:
-            tree = _source(work, output, progress)
-            _configure(tree, output)
+            tree = _configured(work, output, progress)
             _compile(tree, output, log, cores, progress)
         built = target.with_suffix(".new")
         shutil.copy(tree / "b" / "linux", built)
@@ -167,17 +166,55 @@ def _tail(log, start=0, lines=15):
 # ------------------------------------------------------------------- source
 
 
-def _source(work, output, progress):
-    """Unpack a kernel source below `work`; returns its folder."""
+def _configured(work, output, progress):
+    """Unpack a kernel source below `work` and configure it; returns its folder."""
     named = os.environ.get("PYRDV_LAB_SOURCE")
     if named:
-        archive = _named_source(named, work, progress)
-    elif shutil.which("apt-get") and shutil.which("dpkg-deb"):
-        archive = _package_source(work, output, progress)
-    else:
+        tree = _unpacked(_named_source(named, work, progress), work, output, progress)
+        _configure(tree, output)
+        return tree
+    if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
         raise LabUnavailable(f"this is not a Debian or Ubuntu system; set {ELSEWHERE}")
+    apt = work / "apt"
+    environment = private_apt(apt, SUITE, output)
+    listed = subprocess.run(["apt-cache", "pkgnames", "linux-source-"], env=environment, text=True,
+                            capture_output=True, check=False).stdout
+    refusals = []
+    for package in _candidates(listed.split()):
+        if package != f"linux-source-{VERSION}":
+            progress(f"linux-source-{VERSION} cannot be had; trying {package}")
+        progress(f"downloading {package} from {mirror()} {SUITE}")
+        try:
+            archive = _package_source(package, work, output, environment)
+            tree = _unpacked(archive, work, output, progress)
+            _configure(tree, output)
+        except LabUnavailable as reason:
+            refusals.append(f"{package}: {reason}")
+        else:
+            return tree
+    if not refusals:
+        refusals.append(f"{SUITE} of {mirror()} has no linux-source-{VERSION} or newer")
+    raise LabUnavailable("\n".join([*refusals, f"Set {ELSEWHERE}"]))
+
+
+def _candidates(names):
+    """Source packages that may serve: VERSION, then the next newer ones.
+
+    Older ones do not take `CONFIG`.
+    """
+    def number(text):
+        return tuple(int(part) for part in text.split("."))
+
+    found = {number(match[1]): name for name in names
+             if (match := re.fullmatch(r"linux-source-(\d+\.\d+)", name))}
+    return [found[version] for version in sorted(found) if version >= number(VERSION)]
+
+
+def _unpacked(archive, work, output, progress):
     progress(f"unpacking {archive.name}")
     tree = work / "tree"
+    if tree.exists():
+        shutil.rmtree(tree)
     tree.mkdir()
     _call(["tar", "-xf", archive, "-C", tree, "--strip-components=1"], output, "unpacking")
     archive.unlink()
@@ -258,30 +295,17 @@ def private_apt(folder, suites, output):
     return environment
 
 
-def _package_source(work, output, progress):
-    """The source archive out of Debian's package of VERSION, or of the next newer one."""
-    apt = work / "apt"
-    environment = private_apt(apt, SUITE, output)
-    listed = subprocess.run(["apt-cache", "pkgnames", "linux-source-"], env=environment, text=True,
-                            capture_output=True, check=False).stdout
-    names = sorted(
-        (tuple(int(part) for part in match.group(1).split(".")), match.group())
-        for match in re.finditer(r"(?m)^linux-source-(\d+\.\d+)$", listed)
-    )
-    wanted = tuple(int(part) for part in VERSION.split("."))
-    usable = [name for version, name in names if version >= wanted]
-    if not usable:
-        raise LabUnavailable(f"{SUITE} of {mirror()} has no linux-source-{VERSION} or newer; set "
-                             f"{ELSEWHERE}")
-    if usable[0] != f"linux-source-{VERSION}":
-        progress(f"linux-source-{VERSION} is no longer there; trying {usable[0]}")
-    progress(f"downloading {usable[0]} from {mirror()} {SUITE}")
-    _call(["apt-get", "download", "-q", usable[0]], output, "apt-get download", env=environment,
-          cwd=apt)
-    package = next(apt.glob("linux-source-*.deb"))
-    _call(["dpkg-deb", "-x", package, work / "package"], output, "dpkg-deb")
-    package.unlink()
-    return next((work / "package" / "usr" / "src").glob("linux-source-*.tar.xz"))
+def _package_source(package, work, output, environment):
+    """The source archive out of one of Debian's packages."""
+    downloads, files = work / "downloads", work / "package"
+    for folder in (downloads, files):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+    _call(["apt-get", "download", "-q", package], output, "apt-get download", env=environment,
+          cwd=downloads)
+    _call(["dpkg-deb", "-x", next(downloads.glob("linux-source-*.deb")), files], output, "dpkg-deb")
+    shutil.rmtree(downloads)
+    return next((files / "usr" / "src").glob("linux-source-*.tar.xz"))
 
 
 # -------------------------------------------------------------------- build

@@ -28,7 +28,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from . import kernel
+from . import kernel, packages
 from .job import GUEST
 from .machine import LabUnavailable
 
@@ -68,14 +68,57 @@ def image(devices, say):
     with _locked(home / "lock"):
         folder = _known(home)
         if folder is None or not _complete(folder, devices):
-            with _source(home, say) as source:
-                folder = home / source.name
-                if not folder.is_dir():
-                    _build_kernel(source, folder, say)
-                (home / "current").write_text(f"{_stamp()}\n{folder.name}\n")
-                if not _complete(folder, devices):
-                    _build_siw(source, folder, say)
+            folder = _made(home, devices, say)
         return Image(_bootable(folder), _initrd(folder, devices))
+
+
+def _made(home, devices, say):
+    """Make the folder of the newest kernel whose packages can be had, or use an older complete one.
+
+    Package lists age: what they name may be gone from the archive.  So every archive, and every
+    set of packages that fit together in it, gets its turn.
+    """
+    refusals = []
+    for opened in _archives(home, say):
+        try:
+            with opened as archive:
+                folder = _first_obtainable(home, archive, devices, say, refusals)
+        except Unobtainable as reason:
+            refusals.append(str(reason))
+            continue
+        if folder:
+            return folder
+    # Who names packages wants these; else any kernel will do.
+    for folder in () if os.environ.get(PACKAGES_KNOB) else home.glob("linux-image-*"):
+        if _complete(folder, devices):
+            say(f"no packages of a kernel can be had; using {folder.name} of the cache")
+            return folder
+    raise LabUnavailable("\n".join([*refusals, ELSEWHERE]))
+
+
+def _first_obtainable(home, archive, devices, say, refusals):
+    """The folder of the first kernel whose packages `archive` yields, or None."""
+    found = packages.kernels(archive.packages)
+    if not found:
+        refusals.append(f"{archive}: {packages.missing(archive.packages)}")
+    for chosen in found:
+        try:
+            return _built(home, archive, chosen, devices, say)
+        except Unobtainable as reason:
+            say(f"{archive}: the packages of {chosen.name} cannot be had, looking further")
+            refusals.append(f"{archive}: {reason}")
+    return None
+
+
+def _built(home, archive, chosen, devices, say):
+    """The folder of one kernel, with what it lacks of kernel and driver made."""
+    folder = home / chosen.name
+    if not folder.is_dir():
+        _build_kernel(archive, chosen, folder, say)
+    if not _complete(folder, devices):
+        _build_siw(archive, chosen, folder, say)
+    (home / "current").write_text(f"{_stamp()}\n{folder.name}\n")
+    return folder
 
 
 def _stamp():
@@ -131,26 +174,35 @@ def _call(command, what, **options):
 
 # Packages
 
-@contextlib.contextmanager
-def _source(home, say):
-    """Debian's packages of one kernel: from a folder that the user filled, or by apt."""
+
+class Unobtainable(LabUnavailable):
+    """A package that a list names cannot be had any more."""
+
+
+def _archives(home, say):
+    """Where packages may come from, the best place first; each is a context manager."""
     if os.environ.get(PACKAGES_KNOB):
-        yield _Folder(Path(os.environ[PACKAGES_KNOB]))
+        yield contextlib.nullcontext(_Folder(Path(os.environ[PACKAGES_KNOB])))
         return
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
         raise LabUnavailable(f"QEMU boots a kernel out of Debian's packages, and there is no "
                              f"apt-get and dpkg-deb here. {ELSEWHERE}")
-    apt = _Apt(os.environ)
-    if apt.package:
-        yield apt
-        return
-    say(f"apt knows no {_Apt.LATEST} here: asking {kernel.mirror()} for that of {_suite()}")
+    yield contextlib.nullcontext(_Apt("apt's lists of this system", os.environ))
+    yield _fresh(home, say)
+
+
+@contextlib.contextmanager
+def _fresh(home, say):
+    """The mirror's own lists of this moment."""
+    suite = _suite()
+    # Fixes of a stable suite come through archives beside it; the suite itself changes seldom.
+    say(f"asking {kernel.mirror()} for the kernels of {suite}")
     with _scratch(home / "apt") as folder, (folder / "log").open("wb") as log:
-        apt = _Apt(kernel.private_apt(folder, _suite(), log))
-        if not apt.package:
-            raise LabUnavailable(
-                f"{kernel.mirror()} has no {_Apt.LATEST} in {_suite()}. {ELSEWHERE}")
-        yield apt
+        try:
+            environment = kernel.private_apt(folder, suite, log)
+        except LabUnavailable as reason:
+            raise Unobtainable(str(reason)) from None
+        yield _Apt(f"{kernel.mirror()} {suite}", environment)
 
 
 def _suite():
@@ -169,104 +221,78 @@ def _unpack(files, target):
         _call(["dpkg-deb", "-x", file, target], "unpacking a package")
 
 
-class _Kernel:
-    """Names around one kernel package and its version."""
-
-    package = version = None
-
-    @property
-    def abi(self):
-        """The kernel's own name of its version, such as 6.1.0-56-amd64."""
-        return self.package.removeprefix("linux-image-")
-
-    @property
-    def name(self):
-        """Names this kernel in the cache."""
-        return f"{self.package}_{self.version.replace(':', '.')}"
-
-    @property
-    def headers(self):
-        return f"linux-headers-{self.abi}"
-
-    def for_modules(self):
-        """Packages that it takes to compile a module from the kernel's own source."""
-        release = re.match(r"\d+\.\d+", self.version)[0]
-        common = f"linux-headers-{self.abi.rpartition('-')[0]}-common"
-        return [self.headers, common, self.kbuild(), f"linux-source-{release}"]
-
-
-class _Folder(_Kernel):
+class _Folder:
     """Packages that lie in a folder."""
 
     def __init__(self, folder):
         self._folder = folder
-        found = sorted(folder.glob("linux-image-[0-9]*.deb"))
-        if len(found) != 1:
-            raise LabUnavailable(f"{PACKAGES_KNOB}={folder} must be a folder with exactly one file "
-                                 f"linux-image-VERSION*.deb, there are {len(found)}")
-        self.package = found[0].name.split("_")[0]
-        self.version = _call(["dpkg-deb", "-f", found[0], "Version"], "reading a package").strip()
+        self._files = {}
+        for file in sorted(folder.glob("*.deb")):
+            found = packages.parse(_call(["dpkg-deb", "-f", file], "reading a package"))
+            self._files[found[0]] = file
 
-    def kbuild(self):
-        return "linux-kbuild-*"
+    def __str__(self):
+        return f"{PACKAGES_KNOB}={self._folder}"
 
-    def unpack(self, packages, target):
-        """Unpack packages into the folder `target`."""
-        _unpack([self._find(package) for package in packages], target)
+    @property
+    def packages(self):
+        return list(self._files)
 
-    def _find(self, name):
-        for file in self._folder.glob(f"{name}_*.deb"):
-            return file
-        raise LabUnavailable(f"{PACKAGES_KNOB}={self._folder} lacks {name}_VERSION.deb")
+    def unpack(self, wanted, target):
+        """Unpack packages, or the one of some name, into the folder `target`."""
+        _unpack([self._find(package) for package in wanted], target)
+
+    def _find(self, package):
+        for known, file in self._files.items():
+            if package in (known, known.name):
+                return file
+        raise LabUnavailable(f"{self} lacks {package}")
 
 
-class _Apt(_Kernel):
+class _Apt:
     """Packages that apt knows, with the configuration in `environment`."""
 
-    LATEST = "linux-image-amd64"
-
-    def __init__(self, environment):
+    def __init__(self, name, environment):
+        self._name = name
         self._environment = environment
-        depends = self._show(self.LATEST, "Depends")
-        names = re.findall(r"linux-image-[0-9]\S*", depends)
-        if names:
-            self.package = names[0]
-            self.version = self._show(self.package, "Version")
+        latest = packages.parse(self._ask("show", "--no-all-versions", packages.LATEST))
+        names = self._ask("pkgnames", "linux-").split()
+        wanted = packages.wanted(names, latest[0].depends if latest else "")
+        self.packages = packages.parse(self._ask("show", *wanted)) if wanted else []
 
-    def _show(self, package, field):
-        text = subprocess.run(
-            ["apt-cache", "show", "--no-all-versions", package], check=False, text=True,
-            env=self._environment, stdin=subprocess.DEVNULL, capture_output=True).stdout
-        found = re.search(rf"^{field}: (.*)$", text, re.M)
-        return found[1] if found else ""
+    def __str__(self):
+        return self._name
 
-    def kbuild(self):
-        return re.search(r"linux-kbuild-[\w.+-]+", self._show(self.headers, "Depends"))[0]
+    def _ask(self, *words):
+        return subprocess.run(["apt-cache", *words], check=False, text=True, capture_output=True,
+                              env=self._environment, stdin=subprocess.DEVNULL).stdout
 
-    def unpack(self, packages, target):
-        """Get packages and unpack them into the folder `target`."""
-        # Everything of the kernel in the version that boots; the rest in apt's own choice.
-        exact = [f"{name}={self.version}" if name.startswith("linux-") else name
-                 for name in packages]
+    def unpack(self, wanted, target):
+        """Get packages, or apt's choice for a name, and unpack them into the folder `target`."""
+        exact = [package if isinstance(package, str) else f"{package.name}={package.version}"
+                 for package in wanted]
         with _scratch(target) as debs:
             command = ["apt-get", "-q", "download", *exact]
             if os.geteuid() == 0:
                 # apt's own user for downloads may not write here.
                 command[1:1] = ["-o", "APT::Sandbox::User=root"]
-            _call(command, "downloading packages", cwd=debs, env=self._environment)
+            try:
+                _call(command, "downloading packages", cwd=debs, env=self._environment)
+            except LabUnavailable as reason:
+                raise Unobtainable(str(reason)) from None
             _unpack(sorted(debs.glob("*.deb")), target)
 
 
 # The kernel and its modules
 
-def _build_kernel(source, folder, say):
+def _build_kernel(archive, chosen, folder, say):
     """Fill `folder` with the kernel, its modules and busybox."""
-    say(f"getting Debian's kernel {source.abi} and unpacking it (about 75 MB, half a minute)")
+    say(f"getting Debian's kernel {chosen.abi} and unpacking it (about 75 MB, half a minute)")
     began = time.monotonic()
     with _scratch(folder) as scratch:
         tree, made = scratch / "tree", scratch / "made"
         tree.mkdir()
-        source.unpack([source.package, "busybox-static"], tree)
+        archive.unpack([chosen.image, "busybox-static"], tree)
         (made / "modules").mkdir(parents=True)
         found = {_module_name(path): path for path in tree.glob("lib/modules/*/kernel/**/*.ko*")}
         wanted = [name for name in (*BASE, *NETWORK, *RDMA, *sum(DEVICES.values(), ()))
@@ -332,17 +358,17 @@ def _closure(found, names):
     return ordered
 
 
-def _build_siw(source, folder, say):
+def _build_siw(archive, chosen, folder, say):
     """Compile the soft-iWARP driver, which Debian's configuration leaves out, into `folder`."""
     say("compiling the siw driver for it (150 MB of packages, half a minute)")
     began = time.monotonic()
     with _scratch(folder) as scratch:
-        source.unpack(source.for_modules(), scratch)
-        archive = next(scratch.glob("usr/src/linux-source-*.tar.xz"))
+        archive.unpack(chosen.for_modules, scratch)
+        packed = next(scratch.glob("usr/src/linux-source-*.tar.xz"))
         driver = scratch / "siw"
         driver.mkdir()
-        _extract(archive, "/drivers/infiniband/sw/siw/", driver)
-        headers = scratch / "usr/src" / f"linux-headers-{source.abi}"
+        _extract(packed, "/drivers/infiniband/sw/siw/", driver)
+        headers = scratch / "usr/src" / f"linux-headers-{chosen.abi}"
         makefile = headers / "Makefile"
         makefile.write_text(makefile.read_text().replace(" /usr/src/", f" {scratch}/usr/src/"))
         command = ["make", "-C", headers, f"M={driver}", "CONFIG_RDMA_SIW=m", "modules",

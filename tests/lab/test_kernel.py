@@ -182,3 +182,49 @@ def test_a_missing_lab_is_skipped_by_name_but_fails_ci(ci, wanted):
     )
     assert wanted in done.stdout
     assert "the lab (uml) is not available: PYRDV_LAB_KERNEL names /no/kernel" in done.stdout
+
+
+@pytest.mark.parametrize("names, wanted", [
+    ("linux-source-7.2 linux-source-7.3 linux-source-7.10", "7.3 7.10"),
+    ("linux-source-7.10 linux-source-7.4 linux-source-6.12", "7.4 7.10"),
+    ("linux-source-7.2 linux-source linux-source-7.3-rt", ""),
+    ("", ""),
+])
+def test_another_source_is_tried_where_the_usual_one_is_gone(names, wanted):
+    assert kernel._candidates(names.split()) == [
+        f"linux-source-{version}" for version in wanted.split()]
+
+
+def test_a_source_that_cannot_be_had_or_used_sends_the_search_on(monkeypatch, tmp_path):
+    (tmp_path / "log").write_bytes(b"")
+    tried = []
+
+    def obtain(package, work, *_):
+        tried.append(package)
+        if package == "linux-source-7.3":
+            raise machine.LabUnavailable("404")
+        return tmp_path / f"{package}.tar.xz"
+
+    def configure(tree, _):
+        if tree == "linux-source-7.4.tar.xz":
+            raise machine.LabUnavailable("does not take these options")
+
+    listed = subprocess.CompletedProcess([], 0, "linux-source-7.3\nlinux-source-7.4\n"
+                                         "linux-source-7.5\n")
+    monkeypatch.setenv("PYRDV_LAB_MIRROR", "http://mine/debian")
+    monkeypatch.setattr(kernel.shutil, "which", lambda _: "/bin/true")
+    monkeypatch.setattr(kernel, "private_apt", lambda *_: {})
+    monkeypatch.setattr(kernel.subprocess, "run", lambda *_, **__: listed)
+    monkeypatch.setattr(kernel, "_package_source", obtain)
+    monkeypatch.setattr(kernel, "_unpacked", lambda archive, *_: archive.name)
+    monkeypatch.setattr(kernel, "_configure", configure)
+    said = []
+    assert kernel._configured(tmp_path, None, said.append) == "linux-source-7.5.tar.xz"
+    assert tried == ["linux-source-7.3", "linux-source-7.4", "linux-source-7.5"]
+    assert any("trying linux-source-7.5" in line for line in said)
+    monkeypatch.setattr(kernel, "_configure", lambda tree, _: configure(
+        "linux-source-7.4.tar.xz", None))
+    with pytest.raises(machine.LabUnavailable) as caught:
+        kernel._configured(tmp_path, None, said.append)
+    for part in ("linux-source-7.3: 404", "7.5: does not take", "PYRDV_LAB_SOURCE"):
+        assert part in str(caught.value)

@@ -148,6 +148,8 @@ cdef class CommBase:
         if error == OP_TRUNCATED:
             return from_status(error, message_bytes=total, buffer_bytes=room, source=peer, tag=tag)
         if error == OP_PEER_LOST:
+            if self.engine.told is not None:
+                self.engine.told(self.members.to_world(peer) if peer >= 0 else -1)
             return from_status(error, peer=peer, reason=self.why(peer))
         if error == 3:
             return from_status(error, source=peer, tag=tag)

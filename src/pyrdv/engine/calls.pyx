@@ -3,6 +3,8 @@
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from posix.unistd cimport read, write
 
+from pyrdv.engine.looking cimport look_after, peer_unreachable
+from pyrdv.engine.lost cimport peer_fails
 from pyrdv.engine.matching cimport (
     posted_add, posted_remove, posted_reserve, unexpected_find, unexpected_remove)
 from pyrdv.engine.op cimport (
@@ -49,11 +51,16 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
     cdef int status
     if p.state == PEER_SELF:
         return loop_send(e, context, tag, data, length, sync, out)
+    if p.recv_sequence == p.answered:
+        look_after(e)
+        e.in_call = 1
+    # What answers was alive (the hot path of messages to and fro).
+    p.answered = p.recv_sequence
     if e.initial_turn and predicted(e, p, length):
         # The RTR may be here already: then the data moves from now on.
         step(e)
     if p.finished or p.state != PEER_UP and peer_connect(e, p) != 0:
-        return -OP_PEER_LOST
+        return -peer_unreachable(e, p)
     # The short way: nothing waits before it, so it may be announced at once (P3).
     if p.state == PEER_UP and p.queue_head == NULL and not sync \
             and choose(e, p, length) == PROTOCOL_EAGER:
@@ -61,7 +68,7 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
         if status == FABRIC_OK:
             return 0
         if status != FABRIC_AGAIN:
-            return -OP_PEER_LOST
+            return -peer_fails(e, p)
     op = op_new(e, OP_SEND, peer, context, tag, data, length)
     if op == NULL:
         return -OP_NO_MEMORY
@@ -269,6 +276,8 @@ cdef bint engine_test(engine_t *e, op_t *op, uint32_t generation, bint waits,
         if waits and not op.waits & WAITS_HERE:
             waiting_begins(e, op)
         epoch[0] = e.epoch
+        if not waits:
+            look_after(e)
         turn(e)
         wake_sleepers(e, epoch[0])
         epoch[0] = e.epoch

@@ -14,6 +14,7 @@ cdef class Engine:
     cdef readonly Registrations registrations
     cdef public object notice       # called by waits now and then; None
     cdef public object abort        # ends the job with a status; set by the world
+    cdef public object told         # called with the world rank of a peer that an error names; None
     cdef public object neighbours   # world ranks that share memory with it; None: only itself
     cdef object __weakref__
     cdef readonly object watchers   # event loop -> what drives this engine from it

@@ -10,6 +10,8 @@ from ..memory.registration import Registrations
 class Engine:
     notice: Callable[[], None] | None
     abort: Callable[[int], NoReturn] | None
+    told: Callable[[int], None] | None
+    look_ns: int
     neighbours: Sequence[int] | None
     def __new__(
         cls,

@@ -24,6 +24,9 @@ def add_arguments(parser):
                         help="when a rank fails, the others get SIGTERM S seconds later (1)")
     parser.add_argument("--kill-after", type=_seconds, metavar="S", default=3.0,
                         help="SIGKILL follows SIGTERM after S seconds (3)")
+    parser.add_argument("--keep-going", action="store_true",
+                        help="when a rank fails, let the others go on; the exit status still is "
+                        "that of the rank that failed first")
     parser.add_argument("--env", action="append", type=_variable, metavar="NAME=VALUE", default=[],
                         help="set a variable for the ranks; may be repeated")
     parser.add_argument("--fabric", choices=config.choices("fabric"),
@@ -122,7 +125,8 @@ def main(options, program, args):
         placed = hosts.place(options.hosts, options.ranks) if options.hosts else None
         size = len(placed) if placed else options.ranks or 1
         job = Job(Program(program, args, options.module), size, options.prefix, options.timeout,
-                  options.grace, options.kill_after, extra, options.address, placed, options.agent)
+                  options.grace, options.kill_after, extra, options.address, placed, options.agent,
+                  options.keep_going)
         return job.run()
     except (LaunchError, ConfigError) as error:
         print(f"pyrdv run: {error}", file=sys.stderr)

@@ -134,6 +134,9 @@ class Client:
             except (OSError, BootstrapError):
                 pass
 
+    def report(self, body):
+        """Nothing: the manager knows no such thing."""
+
     def close(self):
         """Close the connection without a word; after `leave` nothing is left to close."""
         if not self._closed:

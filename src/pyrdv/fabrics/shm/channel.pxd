@@ -127,7 +127,7 @@ cdef enum node_state:
 
 cdef enum:
     NODES = 512         # posted and not completed work requests, all peers
-    PENDING = 16        # accepted connections whose hello is not here yet
+    PENDING = 16        # connections of unknown processes whose hello is not here yet
     TOKEN = 32          # bytes of the job's digest in a hello
     NO_SLOT = -1
 
@@ -159,6 +159,7 @@ cdef struct node_t:
 cdef struct outbound_t:
     shm_segment *segment
     int fd              # -1 once the peer is gone
+    int memory          # descriptor of the segment until it was handed over, then -1
     int pid
     uint32_t head       # slots published
     uint32_t freed      # slots freed, as last seen
@@ -203,8 +204,14 @@ cdef struct inbound_t:
     uint64_t remaining
     uint32_t cells      # filled or emptied by us
 
+cdef struct pending_t:
+    # An accepted connection whose hello is not here yet.
+    int fd              # -1: none
+    int64_t since       # ns
+
 cdef struct peer_t:
     outbound_t *out
+    outbound_t *ready   # made and not handed over yet
     inbound_t *into
     void *address       # address_t, or NULL: not on this host
     uint8_t ending      # closed or dead, seen by maintain
@@ -214,6 +221,7 @@ cdef struct peer_t:
     uint8_t broken      # it broke the protocol
     uint8_t closing     # disconnect was called
     uint8_t pending     # out.first is not NULL and the rank is in `busy`
+    pending_t caller    # a connection of its process
 
 cdef struct entry_t:
     # One registered region.
@@ -222,10 +230,6 @@ cdef struct entry_t:
     uint32_t generation
     uint32_t access     # 0: free
     uint32_t next_free
-
-cdef struct pending_t:
-    int fd
-    int64_t since       # ns
 
 cdef struct counters_t:
     uint64_t packets
@@ -239,15 +243,25 @@ cdef struct counters_t:
     uint64_t doorbells
     uint64_t sleeps
     uint64_t refused
+    uint64_t foreign
     uint64_t accept_errors
 
 cdef struct shm_t:
     fabric_t base       # first: a fabric_t * is a shm_t *
     int pid
-    int listen_fd
+    int public_fd       # listening sockets (doors.pyx); -1: none
+    int private_fd
+    int place_fd        # of the private one (D1)
+    int timer_fd        # part of wake_fd; -1 until it is needed
     uint32_t uid
     uint32_t unknown_count
-    uint8_t deaf        # the listening socket is not watched: out of descriptors
+    uint32_t caller_count  # peers with a `caller`
+    uint32_t strangers  # connections since `window` that became no channel
+    int64_t window      # ns
+    int64_t hear_at     # ns; when to watch the doors again, if `deaf`
+    uint8_t deaf        # the doors are not watched for a while (A4)
+    uint8_t knocked     # somebody may wait at a door
+    uint8_t again       # a connect found a full queue: wake up soon
     uint8_t unconfirmed  # some peer in `ending` is not confirmed
     uint8_t mode        # 0: never single copy, 1: if allowed, 2: or fail
     uint8_t armed

@@ -5,101 +5,62 @@ C1  A channel is opened by its sender alone; the two directions know nothing
     of each other, so simultaneous connects need no tie-break.
 C2  A peer's end is noticed at a socket: a hang-up, or a byte after which a
     goodbye flag is found.  Whatever the peer connected and sent before waits
-    in the listening socket or in a ring by then.  So maintain empties the
-    listening socket after it noticed an end, then confirms it, and poll
-    reports it after the ring is empty (F7).
-C3  wake_fd is an epoll descriptor over the listening socket and all channel
-    sockets; everything that is not found in memory by arm comes as a byte, a
+    at a door or in a ring by then.  So maintain takes what stood at the doors
+    when it noticed an end (A5), then confirms it, and poll reports it after
+    the ring is empty (F7).
+C3  wake_fd is an epoll descriptor over the doors and all channel sockets; everything that is not found in memory by arm comes as a byte, a
     connection or a hang-up (F8; S3 in channel.pxd).
 """
-from libc.errno cimport EAGAIN, ECONNABORTED, EHOSTUNREACH, EINTR, EINVAL, ENOMEM, errno
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.errno cimport EHOSTUNREACH, EINVAL, ENOMEM, errno
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport realloc
 from libc.string cimport memset
 
 from pyrdv.fabrics.contract cimport (
     ACCESS_LOCAL, ACCESS_REMOTE_READ, ACCESS_REMOTE_WRITE, FABRIC_AGAIN, FABRIC_FAILED,
     FABRIC_INVALID, FABRIC_LOST, FABRIC_OK, fabric_t, region)
+from pyrdv.fabrics.shm.admission cimport (
+    WATCH_DOOR, WATCH_INTO, WATCH_OUT, WATCH_TIMER, admission_arm, admission_close,
+    admission_open, admission_timer, admit_all, admit_some, unwatch, watch)
 from pyrdv.fabrics.shm.channel cimport (
-    PENDING, announce_then_look, end_peer, entry_t, inbound_t, note32,
-    observe32, outbound_t, peer_t, publish32, refresh_room, ring_doorbell, shm_t)
+    announce_then_look, end_peer, entry_t, note32, observe32, outbound_t, peer_t, publish32, refresh_room, ring_doorbell, shm_t)
 from pyrdv.fabrics.shm.datapath cimport datapath_ready
+from pyrdv.fabrics.shm.doors cimport address_t, credentials_t, reach
 from pyrdv.fabrics.shm.segment cimport (
-    address_t, free_inbound, free_outbound, open_inbound, open_outbound)
+    free_inbound, free_outbound, hand_over, prepare_outbound)
 
 
 cdef extern from "<sys/socket.h>" nogil:
-    int SOCK_CLOEXEC, SOCK_NONBLOCK, MSG_DONTWAIT
-    struct sockaddr:
-        pass
-    int accept4(int fd, sockaddr *address, unsigned int *length, int flags)
+    int MSG_DONTWAIT
     ssize_t recv(int fd, void *data, size_t length, int flags)
 
 cdef extern from "<sys/epoll.h>" nogil:
     enum:
-        EPOLLIN
         EPOLLERR
         EPOLLHUP
         EPOLLRDHUP
-    int EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CLOEXEC
+    int EPOLL_CLOEXEC
     ctypedef union epoll_data_t:
         uint64_t u64
     struct epoll_event:
         uint32_t events
         epoll_data_t data
     int epoll_create1(int flags)
-    int epoll_ctl(int epoll, int operation, int fd, epoll_event *event)
     int epoll_wait(int epoll, epoll_event *events, int limit, int timeout)
-
-cdef extern from "<time.h>" nogil:
-    struct timespec:
-        long tv_sec
-        long tv_nsec
-    int CLOCK_MONOTONIC
-    int clock_gettime(int clock, timespec *out)
 
 cdef extern from "<unistd.h>" nogil:
     int close(int fd)
 
 
-cdef enum watched:
-    # What an epoll event is about: kind << 32 | rank.
-    WATCH_LISTENER = 0
-    WATCH_UNKNOWN = 1
-    WATCH_OUT = 2
-    WATCH_INTO = 3
-
 cdef enum:
     EVENTS = 32
-    ACCEPTS = 64        # per maintain, unless an end must be confirmed
-    GRACE_S = 5         # for a connection without a hello
-
-
-cdef int64_t now_ns() noexcept nogil:
-    cdef timespec t
-    clock_gettime(CLOCK_MONOTONIC, &t)
-    return <int64_t> t.tv_sec * 1000000000 + t.tv_nsec
-
-
-cdef int watch(shm_t *self, int fd, uint64_t kind, uint32_t rank) noexcept nogil:
-    cdef epoll_event event
-    event.events = EPOLLIN | EPOLLRDHUP
-    event.data.u64 = kind << 32 | rank
-    return epoll_ctl(self.base.wake_fd, EPOLL_CTL_ADD, fd, &event)
-
-
-cdef void unwatch(shm_t *self, int fd) noexcept nogil:
-    # Also where the description lives on in a forked child.
-    if fd >= 0:
-        epoll_ctl(self.base.wake_fd, EPOLL_CTL_DEL, fd, NULL)
-        close(fd)
 
 
 cdef int control_open(shm_t *self) noexcept nogil:
     self.base.wake_fd = epoll_create1(EPOLL_CLOEXEC)
     if self.base.wake_fd < 0:
         return -1
-    return watch(self, self.listen_fd, WATCH_LISTENER, 0)
+    return admission_open(self)
 
 
 cdef void control_close(shm_t *self) noexcept nogil:
@@ -112,29 +73,60 @@ cdef void control_close(shm_t *self) noexcept nogil:
                 close(peer.out.fd)
             free_outbound(peer.out)
             peer.out = NULL
+        free_outbound(peer.ready)
+        peer.ready = NULL
         if peer.into != NULL:
             if peer.into.fd >= 0:
                 close(peer.into.fd)
             free_inbound(peer.into)
             peer.into = NULL
-    for i in range(self.unknown_count):
-        close(self.unknown[i].fd)
-    self.unknown_count = 0
+    admission_close(self)
     self.inbound_count = 0
     self.busy_count = 0
     self.ending_count = 0
-    if self.listen_fd >= 0:
-        close(self.listen_fd)
     if self.base.wake_fd >= 0:
         close(self.base.wake_fd)
-    self.listen_fd = -1
     self.base.wake_fd = -1
+
+
+cdef int open_channel(shm_t *self, uint32_t peer) noexcept nogil:
+    """Prepare, connect, watch, hand over: nothing can fail between the last two (G5)."""
+    cdef peer_t *state = &self.peers[peer]
+    cdef const address_t *address = <const address_t *> state.address
+    cdef credentials_t who
+    cdef int fd, status, lacking = 0
+    if state.ready == NULL:
+        state.ready = prepare_outbound(self, peer, address)
+        if state.ready == NULL:
+            lacking = self.base.error
+    fd = reach(self, address, &who, &status)
+    if state.ready == NULL:
+        # Why it cannot be prepared may be that the peer has ended.
+        if fd >= 0:
+            close(fd)
+        if status == FABRIC_LOST:
+            return FABRIC_LOST
+        self.base.error = lacking
+        return FABRIC_FAILED
+    if fd < 0:
+        return status
+    if watch(self, fd, WATCH_OUT, peer):
+        self.base.error = errno
+        close(fd)
+        return FABRIC_FAILED
+    status = hand_over(self, peer, state.ready, fd)
+    if status != FABRIC_OK:
+        unwatch(self, fd)
+        return status
+    state.out = state.ready
+    state.ready = NULL
+    return FABRIC_OK
 
 
 cdef int shm_connect(fabric_t *base, uint32_t peer) noexcept nogil:
     cdef shm_t *self = <shm_t *> base
     cdef peer_t *state
-    cdef int status = FABRIC_FAILED
+    cdef int status
     if peer >= base.size or peer == base.rank or self.peers[peer].closing:
         base.error = EINVAL
         return FABRIC_FAILED
@@ -146,16 +138,13 @@ cdef int shm_connect(fabric_t *base, uint32_t peer) noexcept nogil:
     if state.address == NULL:
         base.error = EHOSTUNREACH
         return FABRIC_FAILED
-    state.out = open_outbound(self, peer, <address_t *> state.address, &status)
-    if state.out == NULL:
-        return status
-    if watch(self, state.out.fd, WATCH_OUT, peer):
-        base.error = errno
-        close(state.out.fd)
-        free_outbound(state.out)
-        state.out = NULL
-        return FABRIC_FAILED
-    return FABRIC_OK
+    status = open_channel(self, peer)
+    if status == FABRIC_AGAIN:
+        self.again = 1
+    elif status != FABRIC_OK:
+        free_outbound(state.ready)
+        state.ready = NULL
+    return status
 
 
 cdef void say_goodbye(shm_t *self, peer_t *peer) noexcept nogil:
@@ -177,96 +166,10 @@ cdef void shm_disconnect(fabric_t *base, uint32_t peer) noexcept nogil:
     cdef shm_t *self = <shm_t *> base
     if peer >= base.size or self.peers[peer].closing:
         return
-    accept_all(self, ACCEPTS)
+    self.knocked = 1
+    admit_some(self)
     self.peers[peer].closing = 1
     say_goodbye(self, &self.peers[peer])
-
-
-cdef bint greet(shm_t *self, int fd) noexcept nogil:
-    # Try to take the hello on `fd`; False: not there yet.
-    cdef uint32_t rank = 0
-    cdef int status = FABRIC_INVALID
-    cdef peer_t *peer
-    cdef inbound_t *into = open_inbound(self, fd, &rank, &status)
-    if into == NULL:
-        if status == FABRIC_AGAIN:
-            return False
-        self.counters.refused += 1
-        unwatch(self, fd)
-        return True
-    peer = &self.peers[rank]
-    epoll_ctl(self.base.wake_fd, EPOLL_CTL_DEL, fd, NULL)
-    if peer.reported or rank == self.base.rank or watch(self, fd, WATCH_INTO, rank):
-        self.counters.refused += 1
-        close(fd)
-        free_inbound(into)
-        return True
-    peer.into = into
-    into.listed = 1
-    self.inbound[self.inbound_count] = into
-    self.inbound_rank[self.inbound_count] = rank
-    self.inbound_count += 1
-    if peer.closing:
-        say_goodbye(self, peer)
-    return True
-
-
-cdef void drop_unknown(shm_t *self, uint32_t i) noexcept nogil:
-    # Order is kept: the oldest is first.
-    self.unknown_count -= 1
-    while i < self.unknown_count:
-        self.unknown[i] = self.unknown[i + 1]
-        i += 1
-
-
-cdef int accept_all(shm_t *self, int limit) noexcept nogil:
-    # Accept and greet up to `limit` connections; how many.
-    cdef int fd, count = 0
-    while count < limit:
-        fd = accept4(self.listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)
-        if fd < 0:
-            if errno == EINTR or errno == ECONNABORTED:
-                continue
-            if errno != EAGAIN:
-                self.base.error = errno
-                self.counters.accept_errors += 1
-                if not self.deaf:
-                    # Out of descriptors: it would be readable for ever.
-                    self.deaf = 1
-                    epoll_ctl(self.base.wake_fd, EPOLL_CTL_DEL, self.listen_fd, NULL)
-            return count
-        count += 1
-        if self.deaf and watch(self, self.listen_fd, WATCH_LISTENER, 0) == 0:
-            self.deaf = 0
-        if greet(self, fd):
-            continue
-        if self.unknown_count == PENDING:
-            self.counters.refused += 1
-            unwatch(self, self.unknown[0].fd)
-            drop_unknown(self, 0)
-        self.unknown[self.unknown_count].fd = fd
-        self.unknown[self.unknown_count].since = now_ns()
-        self.unknown_count += 1
-        watch(self, fd, WATCH_UNKNOWN, 0)
-    return count
-
-
-cdef int greet_unknown(shm_t *self) noexcept nogil:
-    # Look at connections whose hello was late, drop those past their time.
-    cdef uint32_t i = 0
-    cdef int count = 0
-    cdef int64_t limit = now_ns() - <int64_t> GRACE_S * 1000000000
-    while i < self.unknown_count:
-        if greet(self, self.unknown[i].fd):
-            count += 1
-            drop_unknown(self, i)
-        elif self.unknown[i].since < limit:
-            self.counters.refused += 1
-            unwatch(self, self.unknown[i].fd)
-            drop_unknown(self, i)
-        else:
-            i += 1
-    return count
 
 
 cdef void hang_up(shm_t *self, uint32_t rank) noexcept nogil:
@@ -306,9 +209,10 @@ cdef void heed(shm_t *self, uint32_t rank, int fd, uint32_t events) noexcept nog
 cdef void confirm_ends(shm_t *self) noexcept nogil:
     # C2: what the peers had connected before their end is taken now.
     cdef uint32_t i
-    if accept_all(self, 4 * ACCEPTS) == 4 * ACCEPTS:
-        return  # the queue may hold more
-    greet_unknown(self)
+    for i in range(self.ending_count):
+        if self.peers[self.ending[i]].into == NULL and not self.peers[self.ending[i]].confirmed:
+            admit_all(self)
+            break
     for i in range(self.ending_count):
         self.peers[self.ending[i]].confirmed = 1
     self.unconfirmed = 0
@@ -337,8 +241,10 @@ cdef int shm_maintain(fabric_t *base) noexcept nogil:
     for i in range(count):
         kind = events[i].data.u64 >> 32
         rank = <uint32_t> events[i].data.u64
-        if kind == WATCH_LISTENER:
-            happened += accept_all(self, ACCEPTS)
+        if kind == WATCH_DOOR:
+            self.knocked = 1
+        elif kind == WATCH_TIMER:
+            admission_timer(self)
         elif kind == WATCH_OUT:
             happened += 1
             if self.peers[rank].out != NULL:
@@ -347,10 +253,7 @@ cdef int shm_maintain(fabric_t *base) noexcept nogil:
             happened += 1
             if self.peers[rank].into != NULL:
                 heed(self, rank, self.peers[rank].into.fd, events[i].events)
-    if self.deaf:
-        happened += accept_all(self, ACCEPTS)
-    if self.unknown_count:
-        happened += greet_unknown(self)
+    happened += admit_some(self)
     if self.unconfirmed:
         confirm_ends(self)
     if self.attention:
@@ -397,6 +300,7 @@ cdef int shm_arm(fabric_t *base) noexcept nogil:
     if ready:
         set_waiting(self, 0)
         return FABRIC_AGAIN
+    admission_arm(self)
     self.armed = 1
     self.counters.sleeps += 1
     return FABRIC_OK

@@ -16,6 +16,7 @@ from libc.string cimport memcpy
 
 from pyrdv.fabrics.contract cimport (
     CAP_LOCAL, CAP_POLLED, CAP_SINGLE_COPY, HEADER_MAX, Fabric, fabric_ops)
+from pyrdv.fabrics.shm.admission cimport close_public
 from pyrdv.fabrics.shm.channel cimport (
     NODES, SHM_MAGIC, SHM_VERSION, inbound_t, node_t, peer_t,
     shm_bulk_size, shm_packet_max)
@@ -23,7 +24,8 @@ from pyrdv.fabrics.shm.control cimport (
     control_close, control_open, shm_arm, shm_connect, shm_deregister, shm_disarm,
     shm_disconnect, shm_maintain, shm_register)
 from pyrdv.fabrics.shm.datapath cimport shm_poll, shm_post, shm_release
-from pyrdv.fabrics.shm.segment cimport NAME_MAX_BYTES, address_t, may_copy, open_listener
+from pyrdv.fabrics.shm.doors cimport NAME_MAX_BYTES, address_t, open_doors
+from pyrdv.fabrics.shm.segment cimport may_copy
 
 
 cdef extern from "<sys/prctl.h>" nogil:
@@ -86,7 +88,8 @@ cdef class ShmFabric(Fabric):
     """
 
     def __cinit__(self, rank, size, bytes token, single_copy="auto"):
-        self.state.listen_fd = -1
+        self.state.public_fd = self.state.private_fd = self.state.place_fd = -1
+        self.state.timer_fd = -1
         self.state.base.wake_fd = -1
         self.handle = &self.state.base
         if not 0 <= rank < size:
@@ -132,7 +135,6 @@ cdef class ShmFabric(Fabric):
         self.state.free_count = NODES
 
     cdef _listen(self):
-        cdef bytes name = b"pyrdv-" + os.urandom(16).hex().encode()
         cdef address_t *own = <address_t *> calloc(1, sizeof(address_t))
         if own == NULL:
             raise MemoryError("no memory for the address of a shm fabric")
@@ -142,12 +144,14 @@ cdef class ShmFabric(Fabric):
         own.pid = self.state.pid
         own.probe_address = <uint64_t> &self.state.probe
         own.probe = self.state.probe
-        own.name_length = <uint32_t> len(name)
-        memcpy(own.name, <const uint8_t *> name, len(name))
-        self.state.listen_fd = open_listener(own.name, own.name_length)
-        if self.state.listen_fd < 0 or control_open(&self.state) < 0:
-            raise OSError(errno, f"shm fabric of rank {self.rank}: {os.strerror(errno)} while "
-                          "opening its sockets; raise the limit of open files (ulimit -n)")
+        try:
+            open_doors(&self.state, own)
+            if control_open(&self.state) < 0:
+                raise OSError(errno, os.strerror(errno))
+        except OSError as error:
+            raise OSError(error.errno, f"shm fabric of rank {self.rank}: {error.strerror} while "
+                          "opening its sockets; raise the limit of open files (ulimit -n)"
+                          ) from None
         self.open = True
 
     def __dealloc__(self):
@@ -189,6 +193,8 @@ cdef class ShmFabric(Fabric):
         cdef uint32_t rank
         cdef address_t *entry
         cdef bint single = self.state.mode != 0
+        cdef const address_t *own = <address_t *> self.state.peers[self.state.base.rank].address
+        cdef bint private = own.reach != 0
         if len(addresses) != self.size:
             raise ValueError(f"{len(addresses)} addresses for {self.size} ranks: give one per rank")
         for rank in range(self.state.base.size):
@@ -199,6 +205,9 @@ cdef class ShmFabric(Fabric):
             self.state.peers[rank].address = entry
             if single and not may_copy(entry.pid, entry.probe_address, entry.probe):
                 single = False
+            private = private and entry.reach == own.reach
+        if private:
+            close_public(&self.state)
         if not single:
             self.state.base.capabilities &= ~<uint32_t> CAP_SINGLE_COPY
 
@@ -252,5 +261,6 @@ cdef class ShmFabric(Fabric):
             "doorbells": self.state.counters.doorbells,
             "sleeps": self.state.counters.sleeps,
             "refused": self.state.counters.refused,
+            "foreign": self.state.counters.foreign,
             "accept_errors": self.state.counters.accept_errors,
         }

@@ -10,42 +10,27 @@ G3  The producer may use the channel at once: connect() to a listening socket
     succeeds without the other side's CPU, and hello and memory wait in its queue.
 G4  A hello is taken only from a process of the same user (SO_PEERCRED, checked
     on both sides) that knows the job's digest.
+G5  All that may fail for want of memory or descriptors is done before the peer
+    is connected to.  So the hello follows the connection at once, and can be
+    sent again: EPIPE says that the peer hung up before a hello had come, which
+    is no sign of its end (A3 in admission.pyx).
 """
-from libc.errno cimport (
-    EACCES, EAGAIN, ECONNREFUSED, ECONNRESET, EINTR, EPERM, EPIPE, errno)
+from libc.errno cimport EAGAIN, ECONNRESET, EINTR, ENOMEM, EPERM, EPIPE, errno
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from pyrdv.fabrics.contract cimport (
-    FABRIC_AGAIN, FABRIC_FAILED, FABRIC_INVALID, FABRIC_LOST, FABRIC_OK)
+    FABRIC_AGAIN, FABRIC_FAILED, FABRIC_INVALID, FABRIC_OK)
 from pyrdv.fabrics.shm.channel cimport (
     SHM_MAGIC, SHM_VERSION, TOKEN, inbound_t, outbound_t, shm_bulk_size, shm_bytes, shm_segment,
     shm_t)
+from pyrdv.fabrics.shm.doors cimport address_t, credentials, credentials_t
 
 
 cdef extern from "handover.h" nogil:
     ssize_t handover_send(int socket, const void *data, size_t length, int fd)
     ssize_t handover_receive(int socket, void *data, size_t room, int *fd)
-
-cdef extern from "<sys/socket.h>" nogil:
-    int AF_UNIX, SOCK_SEQPACKET, SOCK_CLOEXEC, SOCK_NONBLOCK, SOL_SOCKET, SO_PEERCRED
-    struct sockaddr:
-        pass
-    struct ucred:
-        int pid
-        unsigned int uid
-        unsigned int gid
-    int socket(int domain, int kind, int protocol)
-    int bind(int fd, const sockaddr *address, unsigned int length)
-    int listen(int fd, int backlog)
-    int connect(int fd, const sockaddr *address, unsigned int length)
-    int getsockopt(int fd, int level, int name, void *value, unsigned int *length)
-
-cdef extern from "<sys/un.h>" nogil:
-    struct sockaddr_un:
-        unsigned short sun_family
-        char sun_path[108]
 
 cdef extern from "<sys/mman.h>" nogil:
     int PROT_READ, PROT_WRITE, MAP_SHARED, MAP_POPULATE, MFD_CLOEXEC, MFD_ALLOW_SEALING
@@ -87,33 +72,6 @@ cdef struct hello_t:
     uint64_t probe_address
     uint64_t probe
     uint8_t token[32]
-
-
-cdef unsigned int abstract(sockaddr_un *where, const uint8_t *name, uint32_t length) noexcept nogil:
-    memset(where, 0, sizeof(sockaddr_un))
-    where.sun_family = <unsigned short> AF_UNIX
-    memcpy(&where.sun_path[1], name, length)
-    return <unsigned int> (sizeof(unsigned short) + 1 + length)
-
-
-cdef int open_listener(const uint8_t *name, uint32_t length) noexcept nogil:
-    cdef sockaddr_un where
-    cdef unsigned int size = abstract(&where, name, length)
-    cdef int kept
-    cdef int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)
-    if fd < 0:
-        return -1
-    if bind(fd, <sockaddr *> &where, size) or listen(fd, 4096):
-        kept = errno
-        close(fd)
-        (&errno)[0] = kept
-        return -1
-    return fd
-
-
-cdef bint credentials(int fd, ucred *out) noexcept nogil:
-    cdef unsigned int length = sizeof(ucred)
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, out, &length) == 0
 
 
 cdef bint may_copy(int pid, uint64_t probe_address, uint64_t probe) noexcept nogil:
@@ -187,85 +145,52 @@ cdef shm_segment *take_segment(int memory, const hello_t *hello, uint32_t bulk) 
     return segment
 
 
-cdef int reach(shm_t *self, const address_t *address, ucred *who, int *status) noexcept nogil:
-    # A socket connected to the peer's listener; -1 and *status otherwise.
-    cdef sockaddr_un where
-    cdef unsigned int size = abstract(&where, address.name, address.name_length)
-    cdef int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)
-    status[0] = FABRIC_FAILED
-    if fd < 0:
-        self.base.error = errno
-        return -1
-    if connect(fd, <sockaddr *> &where, size):
-        if errno == EAGAIN or errno == EINTR:
-            status[0] = FABRIC_AGAIN  # its queue is full
-        elif errno == ECONNREFUSED or errno == ECONNRESET:
-            status[0] = FABRIC_LOST
-        else:
-            self.base.error = errno
-    elif not credentials(fd, who):
-        self.base.error = errno
-    elif who.uid != self.uid:
-        self.base.error = EACCES
-    else:
-        return fd
-    close(fd)
-    return -1
-
-
-cdef outbound_t *open_outbound(shm_t *self, uint32_t rank, const address_t *address,
-                               int *status) noexcept nogil:
-    cdef ucred who
-    cdef hello_t hello
+cdef outbound_t *prepare_outbound(shm_t *self, uint32_t rank,
+                                  const address_t *address) noexcept nogil:
     cdef int memory = -1
-    cdef ssize_t sent
-    cdef bint single
+    cdef bint single = self.mode != 0 and may_copy(address.pid, address.probe_address,
+                                                   address.probe)
     cdef outbound_t *out
-    cdef int fd = reach(self, address, &who, status)
-    if fd < 0:
-        return NULL
-    single = self.mode != 0 and may_copy(who.pid, address.probe_address, address.probe)
-    out = <outbound_t *> calloc(1, sizeof(outbound_t))
-    if out != NULL:
-        out.bulk = shm_bulk_size(self.base.size)
     if self.mode == 2 and not single:
         self.base.error = EPERM
-    elif out != NULL:
-        out.segment = make_segment(self.base.rank, rank, out.bulk, not single, &memory)
-        if out.segment == NULL:
-            self.base.error = errno
-    if out == NULL or out.segment == NULL:
-        free(out)
-        close(fd)
-        status[0] = FABRIC_FAILED
         return NULL
-    out.fd = fd
-    out.pid = who.pid
+    out = <outbound_t *> calloc(1, sizeof(outbound_t))
+    if out == NULL:
+        self.base.error = ENOMEM
+        return NULL
+    out.bulk = shm_bulk_size(self.base.size)
+    out.segment = make_segment(self.base.rank, rank, out.bulk, not single, &memory)
+    if out.segment == NULL:
+        self.base.error = errno
+        free(out)
+        return NULL
+    out.fd = -1
+    out.memory = memory
+    out.pid = <int> address.pid
     out.single_copy = single
+    return out
+
+
+cdef int hand_over(shm_t *self, uint32_t rank, outbound_t *out, int fd) noexcept nogil:
+    cdef hello_t hello
     memset(&hello, 0, sizeof(hello))
     hello.magic = SHM_MAGIC
     hello.version = SHM_VERSION
     hello.from_rank = self.base.rank
     hello.to_rank = rank
-    hello.staged = not single
+    hello.staged = not out.single_copy
     hello.probe_address = <uint64_t> &self.probe
     hello.probe = self.probe
     memcpy(hello.token, self.token, TOKEN)
-    sent = handover_send(fd, &hello, sizeof(hello), memory)
-    if sent != sizeof(hello):
+    if handover_send(fd, &hello, sizeof(hello), out.memory) != sizeof(hello):
+        if errno == EAGAIN or errno == EINTR or errno == EPIPE or errno == ECONNRESET:
+            return FABRIC_AGAIN
         self.base.error = errno
-        status[0] = FABRIC_FAILED
-        if errno == EAGAIN:
-            status[0] = FABRIC_AGAIN
-        elif errno == EPIPE or errno == ECONNRESET:
-            status[0] = FABRIC_LOST
-        close(memory)
-        close(fd)
-        free_outbound(out)
-        return NULL
-    close(memory)
-    status[0] = FABRIC_OK
-    return out
+        return FABRIC_FAILED
+    close(out.memory)
+    out.memory = -1
+    out.fd = fd
+    return FABRIC_OK
 
 
 cdef bint acceptable(shm_t *self, const hello_t *hello) noexcept nogil:
@@ -281,7 +206,7 @@ cdef bint acceptable(shm_t *self, const hello_t *hello) noexcept nogil:
 
 
 cdef inbound_t *open_inbound(shm_t *self, int fd, uint32_t *rank, int *status) noexcept nogil:
-    cdef ucred who
+    cdef credentials_t who
     cdef hello_t hello
     cdef int memory = -1
     cdef inbound_t *into = NULL
@@ -317,6 +242,8 @@ cdef inbound_t *open_inbound(shm_t *self, int fd, uint32_t *rank, int *status) n
 
 cdef void free_outbound(outbound_t *out) noexcept nogil:
     if out != NULL:
+        if out.memory >= 0:
+            close(out.memory)
         munmap(out.segment, shm_bytes(out.bulk, not out.single_copy))
         free(out)
 
