@@ -249,6 +249,8 @@ INTERNAL = (
     ("PYRDV_RANK", "rank of the process, from 0"),
     ("PYRDV_SIZE", "number of ranks of the job"),
     ("PYRDV_ADDRESS", "HOST:PORT where the launcher listens"),
+    ("PYRDV_DOOR", "where ranks of the launcher's machine connect to it: a path, and the name of "
+     "the socket behind it"),
     ("PYRDV_JOB", "random name of the job"),
     ("PYRDV_SECRET", "hexadecimal secret of the job; removed from the environment once read"),
     ("PYRDV_PID", "the process that is the rank; its children see another number than their own"),

@@ -20,13 +20,15 @@ LAYERS = (
     "pyrdv.config",
     "pyrdv.errors",
     "pyrdv.files",
+    "pyrdv.doors",
+    "pyrdv.foreign",
     "pyrdv.__main__",
     "pyrdv.MPI",
     "pyrdv.arrays",
     "pyrdv",
 )
 
-FREE = {"pyrdv.errors", "pyrdv.config", "pyrdv.files"}
+FREE = {"pyrdv.errors", "pyrdv.config", "pyrdv.doors", "pyrdv.files", "pyrdv.foreign"}
 BELOW_WORLD = {
     "pyrdv.memory", "pyrdv.fabrics.contract", "pyrdv.fabrics", "pyrdv.engine", "pyrdv.progress",
     "pyrdv.collectives", "pyrdv.api", "pyrdv.launch",
@@ -36,6 +38,8 @@ ALLOWED = {
     "pyrdv.errors": set(),
     "pyrdv.config": {"pyrdv.errors"},
     "pyrdv.files": set(),
+    "pyrdv.doors": set(),
+    "pyrdv.foreign": set(),
     "pyrdv.memory": FREE,
     "pyrdv.fabrics.contract": FREE,
     "pyrdv.fabrics": FREE | {"pyrdv.fabrics.contract", "pyrdv.memory"},

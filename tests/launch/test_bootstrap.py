@@ -176,7 +176,7 @@ def test_abort_reaches_the_launcher(bench):
     end = time.monotonic() + 10
     while not one.aborts and time.monotonic() < end:
         time.sleep(0.01)
-    assert one.aborts == [(1, 7, "no?[31m\nway")]
+    assert one.aborts == [(1, 7, r"no\x1b[31m\nway")]
 
 
 def test_alone_has_the_same_methods():

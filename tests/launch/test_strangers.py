@@ -9,8 +9,11 @@ import time
 import pytest
 
 from pyrdv.errors import BootstrapError, LaunchError, VersionError
-from pyrdv.launch import bootstrap, env, frames, server
+from pyrdv.launch import bootstrap, env, frames, gate, server
+from pyrdv.launch.loop import Loop
+from tests.support import strangers
 from tests.support.bench import SECRET, at_once, wait_notices
+from tests.support.jobs import wait_until
 
 # --- who may join ---------------------------------------------------------------------------
 
@@ -80,6 +83,25 @@ def test_occupied_and_impossible_address_are_named(bench):
         bench(1, port=port)
     with pytest.raises(LaunchError, match="203.0.113.7 port 0: Cannot assign"):
         bench(1, host="203.0.113.7")
+
+
+def test_a_hello_writes_no_line_of_its_own(bench):
+    """What comes from outside is one line of the launcher's and one of the rank's."""
+    one = bench(1)
+    raw = one.raw()
+    version = "9.9\npyrdv run: all is well\r\x1b[2J\u202e"
+    raw.sendall(frames.frame(frames.HELLO, 0, frames.pack_hello(
+        SECRET, 0, 1, 1, "job", version, frames.nonce())))
+    while raw.recv(1000):
+        pass
+    wait_until(lambda: one.said, 30)
+    for text in one.said:
+        assert text.isprintable()
+    assert r"9.9\npyrdv run: all is well\r\x1b[2J\u202e" in one.said[0]
+    hosted = one.client(0)
+    hosted.abort(3, "first\nsecond")
+    wait_until(lambda: one.aborts, 30)
+    assert one.aborts == [(0, 3, r"first\nsecond")]
 
 
 @pytest.mark.parametrize(
@@ -197,7 +219,7 @@ def test_strangers_do_not_disturb_the_start(bench):
     assert at_once(lambda: a.exchange(b"a"), lambda: b.exchange(b"b")) == [[b"a", b"b"]] * 2
     assert one.aborts == []
     # Those that still wait are dropped within the time allowed to authenticate.
-    end = time.monotonic() + server.HANDSHAKE_SECONDS + 3
+    end = time.monotonic() + gate.HANDSHAKE_SECONDS + 3
     for raw in held:
         raw.settimeout(max(0.1, end - time.monotonic()))
         try:
@@ -232,7 +254,7 @@ def test_a_thousand_connections_do_not_prevent_the_start(bench):
         assert got == [[b"0", b"1", b"2", b"3"]] * 4
         while made[0] < 1000:
             time.sleep(0.01)
-        assert len(one.server._pending) <= 64
+        assert len(one.server._gate.pending) <= 64
     finally:
         stop.set()
         thread.join(20)
@@ -250,3 +272,99 @@ def test_broken_frames_of_an_authenticated_rank_end_only_its_connection(bench):
     assert any("rank 1" in text and "announces 1073741824 bytes" in text for text in one.said)
     a.put(b"still", b"fine")
     assert a.get(0, b"still") == b"fine"
+
+
+# --- the door and the port ------------------------------------------------------------------
+
+
+def test_a_rank_of_this_machine_joins_by_the_door(bench):
+    """G1: whatever becomes of the port."""
+    one = bench(2)
+    assert one.server.door.startswith("/proc/")
+    by_door = one.launch(0)
+    by_door.door, by_door.address = one.server.door, "127.0.0.1:1"
+    a = bootstrap.Client.connect(by_door, 20)
+    lost = one.launch(1)  # the path leads to something else than it did: by the port
+    lost.door = one.server.door + "x"
+    b = bootstrap.Client.connect(lost, 20)
+    assert at_once(lambda: a.exchange(b"a"), lambda: b.exchange(b"b")) == [[b"a", b"b"]] * 2
+
+
+def test_nobody_else_can_come_by_the_door(bench):
+    """G1: the kernel refuses other users."""
+    strangers.need_root()
+    one = bench(1)
+    pid = os.fork()
+    if pid == 0:
+        strangers.become_nobody()
+        os._exit(7 if bootstrap._knock(one.server.door) is None else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+    found = bootstrap._knock(one.server.door)
+    found.close()
+
+
+def said_hello(one, rank):
+    """A connection that showed a HELLO and has its challenge; what the proof is made of."""
+    raw, once = one.raw(), frames.nonce()
+    hello = frames.pack_hello(SECRET, rank, one.size, 1, "job", frames.package_version(), once)
+    raw.sendall(frames.frame(frames.HELLO, 0, hello))
+    reader = frames.Reader(frames.CLIENT_CHALLENGE)
+    while (found := reader.next()) is None:
+        reader.feed(raw.recv(1000))
+    return raw, frames.client_proof(
+        SECRET, hello[:-frames.MAC_BYTES], once, found[2][:frames.NONCE_BYTES])
+
+
+def test_strangers_do_not_take_the_place_of_who_showed_a_hello(bench):
+    """G2, G3: it may be slow with its proof."""
+    one = bench(1)
+    raw, proof = said_hello(one, 0)
+    held = [one.raw() for _ in range(300)]
+    while len(one.server._gate.pending) < 65 or held[-1].fileno() < 0:
+        time.sleep(0.01)
+    raw.sendall(frames.frame(frames.PROOF, 0, proof))
+    reader = frames.Reader(frames.CLIENT_WELCOME)
+    while (found := reader.next()) is None:
+        data = raw.recv(1000)
+        assert data, "it was dropped"
+        reader.feed(data)
+    assert found[0] == frames.WELCOME
+    for sock in (raw, *held):
+        sock.close()
+
+
+def test_strangers_cost_a_bounded_time():
+    """G4: one turn takes STRANGERS of them, then the port is left alone; the door is not."""
+    loop = Loop()
+    gatekeeper = server.Server(loop, 1, SECRET, "job", None, lambda text: None)
+    host, port = gatekeeper.address.rsplit(":", 1)
+    held = [socket.create_connection((host, int(port))) for _ in range(3 * gate.STRANGERS)]
+    loop.turn()
+    taken = len(gatekeeper._gate.pending)
+    assert taken == gate.STRANGERS
+    door = bootstrap._knock(gatekeeper.door)
+    while "this machine" not in [one.where for one in gatekeeper._gate.pending.values()]:
+        loop.turn(0)
+    while gatekeeper._gate._strays < gate.STRANGERS:
+        loop.turn(1.0)
+    for one in (*held, door):
+        one.close()
+    gatekeeper.close()
+
+
+def test_a_full_queue_is_tried_again():
+    """New requests, where the kernel would repeat the first one ever more seldom."""
+    listener = socket.create_server(("127.0.0.1", 0), backlog=0)
+    address = "127.0.0.1:%d" % listener.getsockname()[1]
+    first = socket.create_connection(listener.getsockname())
+    found = []
+    dialing = threading.Thread(
+        target=lambda: found.append(bootstrap._dial(address, time.monotonic() + 60)))
+    dialing.start()
+    accepted = [listener.accept()]
+    dialing.join(60)
+    with pytest.raises(BootstrapError, match="no answer in time|in time"):
+        bootstrap._dial(address, time.monotonic() + 0.5) and bootstrap._dial(
+            address, time.monotonic() + 0.5)
+    for one in (listener, first, *found, *(pair[0] for pair in accepted)):
+        one.close()

@@ -24,6 +24,7 @@ from _socket import AF_INET6, SOCK_STREAM, getaddrinfo
 from _stat import S_ISSOCK
 
 from pyrdv.errors import ConfigError
+from pyrdv.foreign import shown
 
 # How to reach the process manager: of no use to children of the rank.
 PMI_CONNECTION = ("PMI_FD", "PMI_PORT", "PMI_ID")
@@ -36,7 +37,7 @@ ORDER = (
      "PMI_RANK, PMI_SIZE and PMI_FD, or PMI_PORT and PMI_ID"),
     ("torchrun and its like", "RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT"),
 )
-MARKED = (*_RANK_VARIABLES, "PYRDV_WRAPPED", "PYRDV_HOST")
+MARKED = (*_RANK_VARIABLES, "PYRDV_WRAPPED", "PYRDV_HOST", "PYRDV_DOOR")
 
 # (name for people, variable with the number of processes, variable with this one's number).
 # Slurm sets SLURM_NTASKS in batch scripts too, which run once: only the step's variables count.
@@ -60,6 +61,8 @@ class Launch:
         Place in the job; 0 of 1 without a launcher.
     address : str or None
         Where the launcher listens (HOST:PORT), None in a world of one.
+    door : str
+        Path of the launcher's private door on its machine, and the name behind it; may be empty.
     secret : bytes
         Shared by the processes of the job only.
     job : str
@@ -74,12 +77,14 @@ class Launch:
         ``pyrdv run``, ``PMI``, ``torchrun``, ``alone``, or ``child of a rank``.
     """
 
-    __slots__ = ("rank", "size", "address", "secret", "job", "pid", "host", "how", "manager")
+    __slots__ = ("rank", "size", "address", "secret", "job", "pid", "host", "how", "manager",
+                 "door")
 
-    def __init__(self, rank, size, address, secret, job, how, host="", manager=None):
+    def __init__(self, rank, size, address, secret, job, how, host="", manager=None, door=""):
         self.rank = rank
         self.size = size
         self.address = address
+        self.door = door
         self.secret = secret
         self.job = job
         self.pid = os.getpid()
@@ -170,7 +175,7 @@ def _from_launcher(environ):
     if len(job.encode()) > 64:
         raise _broken("PYRDV_JOB", job, "at most 64 characters")
     return Launch(rank, size, address, _secret(environ), job, "pyrdv run",
-                  environ.get("PYRDV_HOST", ""))
+                  shown(environ.get("PYRDV_HOST", "")), door=environ.get("PYRDV_DOOR", ""))
 
 
 def _is_child(environ):
@@ -284,7 +289,7 @@ def _check_foreign(environ, warn):
     for launcher, size, rank in _FOREIGN:
         count = environ.get(size, "")
         if rank in environ and count.isdecimal() and int(count) > 1:
-            text = (f"this process is {environ[rank]} of {count} started by {launcher} "
+            text = (f"this process is {shown(environ[rank])} of {count} started by {launcher} "
                     f"({size}={count}), which pyrdv does not join: every one of them is rank 0 of "
                     f"a world of one. Start the program with `pyrdv run -n {count}`, or unset "
                     f"{size} if single processes are meant")

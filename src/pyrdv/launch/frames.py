@@ -28,6 +28,8 @@ try:
 except ImportError:
     from hashlib import blake2b
 
+from pyrdv.foreign import shown
+
 MAGIC = b"PYRDV\r\n\x00"
 PROTOCOL = 1
 WORD = 8 if sys.maxsize > 2**32 else 4
@@ -216,9 +218,8 @@ def client_proof(secret, hello_raw, client_nonce, server_nonce):
 
 
 def text_of(data):
-    """UTF-8 text for people from bytes of any kind, without control characters."""
-    text = data.decode("utf-8", "replace")
-    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+    """One line for people from bytes of any kind."""
+    return shown(data, MAX_TEXT)
 
 
 def cut_text(text, limit=MAX_TEXT):

@@ -7,6 +7,8 @@ network namespace (the sockets over which shared memory is handed out live in on
 
 import os
 
+from pyrdv.foreign import shown
+
 _BOOT = 16
 _PLACE = _BOOT + 8 + 4
 _PROCESSORS = 8
@@ -72,7 +74,7 @@ class Card:
         """Undo `pack`; the sender is a rank of this job and of the same build."""
         end = _HEAD + data[_HEAD - 1]
         return Card(int.from_bytes(data[1:9], "little"), data[0], data[9:9 + _PLACE],
-                    data[_HEAD:end].decode("utf-8", "replace"), data[end:],
+                    shown(data[_HEAD:end]), data[end:],
                     data[9 + _PLACE:_HEAD - 1])
 
     @property

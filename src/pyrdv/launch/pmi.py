@@ -22,6 +22,7 @@ from termios import FIONREAD
 from time import monotonic, sleep
 
 from pyrdv.errors import BootstrapError, ForkedError
+from pyrdv.foreign import shown
 from pyrdv.launch import frames
 
 #: Characters of a value (P1); managers allow 1024 or more, but some count the whole line.
@@ -128,7 +129,7 @@ class Client:
         with self._lock:
             try:
                 # No manager shows the text to anybody.
-                os.write(2, f"pyrdv: {text}\n".encode())
+                os.write(2, f"pyrdv: {shown(text, 8192)}\n".encode())
                 _read_by_now()
                 self._send(f"abort exitcode={code & 0xFF or 1}")
             except (OSError, BootstrapError):

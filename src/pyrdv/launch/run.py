@@ -19,6 +19,7 @@ import os
 import signal
 
 from pyrdv.errors import LaunchError
+from pyrdv.foreign import shown
 from pyrdv.launch import env as launch_env, output, places, server
 from pyrdv.launch.descriptors import above_two, fill_standard, pipe, reserve
 from pyrdv.launch.failures import Failures, Report, exit_status
@@ -130,6 +131,7 @@ class Job:
                      if key not in launch_env.MARKED}
         variables.update(self._extra_env)
         variables.update(PYRDV_SIZE=str(self._size), PYRDV_ADDRESS=self._server.address,
+                         PYRDV_DOOR=self._server.door,
                          PYRDV_JOB=name, PYRDV_SECRET=secret.hex())
         # An agent may start the program as a child.
         if self._program.wrapped or self._agent is not None:
@@ -426,7 +428,7 @@ class Job:
 
     def _say(self, text):
         """One line on standard error, in turn with those of the ranks."""
-        self._err.put(None, f"pyrdv run: {text}\n".encode("utf-8", "replace"))
+        self._err.put(None, f"pyrdv run: {shown(text, 8192)}\n".encode("utf-8", "replace"))
 
 
 def _nothing(number, frame):

@@ -3,37 +3,22 @@
 Runs inside the launcher's event loop (`loop.Loop`); nothing here blocks. Invariants beyond those
 of `frames`:
 
-S1. At most `max_pending` connections that have not proved themselves exist at a time. When one
-    more comes, the one that has shown least, and longest ago, goes; ranks try again until their
-    own timeout, so a flood delays the start but does not prevent it.
+S1. Connections that have not proved themselves are few and cost little: see `gate`.
 S2. A rank has one connection; whoever comes second for it is refused.
 S3. A collective step (fence, exchange) either completes on all ranks or fails on all that wait.
 S4. What a rank can make the server hold is bounded: `MAX_STORED` in the store, `MAX_QUEUED` unsent.
 """
 
 import os
-from _socket import (
-    AF_INET,
-    AF_INET6,
-    IPPROTO_TCP,
-    SO_REUSEADDR,
-    SOCK_STREAM,
-    SOL_SOCKET,
-    TCP_NODELAY,
-    socket,
-)
 from collections import deque
 from time import monotonic
 
-from pyrdv.errors import LaunchError
 from pyrdv.launch import frames
+from pyrdv.launch.gate import Gate
 from pyrdv.launch.loop import READ, WRITE
 
 MAX_STORED = 16 << 20
 MAX_QUEUED = 64 << 20
-HANDSHAKE_SECONDS = 5.0
-BACKLOG = 4096
-ACCEPTS_PER_TURN = 64
 # A connection that ends without LEAVE: the exit status of the process usually follows at once and
 # says more, so the others are told after this long.
 LOST_AFTER = 0.25
@@ -79,7 +64,7 @@ class Server:
     host, port : str, int
         Where to listen; port 0 lets the kernel choose.
     max_pending : int
-        Bound of S1.
+        The most strangers that are connected at a time.
 
     Raises
     ------
@@ -95,9 +80,7 @@ class Server:
         self._job = job
         self._on_abort, self._on_report = on_abort, on_report
         self._log = log
-        self._max_pending = max_pending
         self._version = version or frames.package_version()
-        self._pending = {}  # insertion order is age
         self._ranks = {}
         self.ended = {}     # rank -> (kind of notice, text), public: how many have ended
         self._joined = set()
@@ -105,42 +88,17 @@ class Server:
         self._stored = [0] * size
         self._getters = {}
         self._inside = {}
-        self._strays, self._stray = 0, ""
-        self._next_report = 0.0
-        self._sweep = None
-        self._listener = self._listen(host, port)
-        bound = self._listener.getsockname()
-        self.address = f"[{bound[0]}]:{bound[1]}" if ":" in bound[0] else f"{bound[0]}:{bound[1]}"
-        loop.watch(self._listener.fileno(), READ, self._accept)
-
-    @staticmethod
-    def _listen(host, port):
-        sock = socket(AF_INET6 if ":" in host else AF_INET, SOCK_STREAM)
-        try:
-            sock.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
-            sock.bind((host, port))
-            sock.listen(BACKLOG)
-        except OSError as error:
-            sock.close()
-            raise LaunchError(
-                f"cannot listen on {host} port {port}: {error.strerror} (errno {error.errno}); "
-                "choose another address, or port 0 for any free one"
-            ) from None
-        sock.setblocking(False)
-        return sock
+        self._gate = Gate(loop, host, port, max_pending, 2 * size + 8, _Peer, self._readable,
+                          self._drop, log)
+        self.address, self.door = self._gate.address, self._gate.door
 
     def close(self):
         """Close every connection; ranks take that as the launcher's end."""
-        self._loop.cancel(self._sweep)
-        if self._strays:
-            self._next_report = 0.0
-            self._report_strays()
-        for peer in [*self._pending.values(), *self._ranks.values()]:
+        self._gate.close()
+        for peer in [*self._gate.pending.values(), *self._ranks.values()]:
             self._close(peer)
-        self._pending.clear()
+        self._gate.pending.clear()
         self._ranks.clear()
-        self._loop.unwatch(self._listener.fileno())
-        self._listener.close()
 
     def joined(self, rank):
         """Whether a process has connected as `rank` at any time."""
@@ -177,52 +135,6 @@ class Server:
 
     # --- connections ------------------------------------------------------------------------
 
-    def _accept(self):
-        for _ in range(ACCEPTS_PER_TURN):
-            try:
-                fd, address = self._listener._accept()
-            except BlockingIOError:
-                return
-            except OSError:
-                # Out of descriptors, or the stranger is gone already. Making room is all we can
-                # do; with nobody to drop, wait a little instead of spinning on the listener.
-                if not self._make_room():
-                    self._loop.unwatch(self._listener.fileno())
-                    self._loop.after(0.05, self._resume_accepting)
-                return
-            sock = socket(fileno=fd)
-            sock.setblocking(False)
-            sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
-            if len(self._pending) >= self._max_pending:
-                self._make_room()
-            peer = _Peer(sock, f"{address[0]}:{address[1]}")
-            self._pending[peer.fd] = peer
-            self._loop.watch(peer.fd, READ, lambda peer=peer: self._readable(peer))
-            if self._sweep is None:
-                self._sweep = self._loop.after(HANDSHAKE_SECONDS, self._drop_stalled)
-
-    def _resume_accepting(self):
-        if self._listener.fileno() >= 0:
-            self._loop.watch(self._listener.fileno(), READ, self._accept)
-
-    def _make_room(self):
-        if not self._pending:
-            return False
-        least = min(self._pending.values(), key=lambda peer: peer.shown)
-        self._drop(least, "made room for newer connections")
-        return True
-
-    def _drop_stalled(self):
-        now = monotonic()
-        for peer in list(self._pending.values()):
-            if now - peer.since >= HANDSHAKE_SECONDS:
-                self._drop(peer, f"did not authenticate within {HANDSHAKE_SECONDS:g} s")
-        self._sweep = None
-        if self._pending:
-            oldest = min(peer.since for peer in self._pending.values())
-            self._sweep = self._loop.after(
-                max(0.01, oldest + HANDSHAKE_SECONDS - now), self._drop_stalled)
-
     def _close(self, peer):
         if peer.fd >= 0:
             self._loop.unwatch(peer.fd)
@@ -231,25 +143,12 @@ class Server:
 
     def _drop(self, peer, why):
         """Close a connection that did something wrong."""
-        self._pending.pop(peer.fd, None)
         if peer.rank is None:
-            self._strays += 1
-            self._stray = f"from {peer.where}: {why}"
-            self._report_strays()
+            self._gate.forget(peer, why)
             self._close(peer)
         else:
             self._log(f"dropped the connection of rank {peer.rank}: {why}")
             self._gone(peer)
-
-    def _report_strays(self):
-        """One line at most every 10 s, however many strangers come."""
-        now = monotonic()
-        if now >= self._next_report:
-            self._next_report = now + 10.0
-            more = f" (and {self._strays - 1} before it)" if self._strays > 1 else ""
-            self._strays = 0
-            self._log(f"dropped a connection to the job's port {self._stray}{more}; "
-                      "the job is not affected")
 
     def _gone(self, peer):
         """An authenticated connection ended."""
@@ -393,7 +292,7 @@ class Server:
         raise frames.FrameError(text)
 
     def _admit(self, peer, rank):
-        del self._pending[peer.fd]
+        self._gate.forget(peer)
         peer.rank = rank
         peer.shown = 2
         peer.reader.accept = frames.SERVER_OPEN

@@ -18,6 +18,7 @@ from pyrdv import __version__, config
 from pyrdv.errors import ConfigError
 from pyrdv.fabrics import verbs
 from pyrdv.fabrics.verbs.choice import DETAILS
+from pyrdv.foreign import shown
 from pyrdv.launch import env
 
 #: Below this much lockable memory a job of a few ranks may fail.
@@ -220,7 +221,7 @@ def try_single_copy():
     for pid in (one, two):
         os.waitpid(pid, 0)
     if said not in (b"yes", b"no"):
-        raise OSError(said.decode(errors="replace") or "a process that tried it ended early")
+        raise OSError(shown(said) or "a process that tried it ended early")
     return said == b"yes"
 
 

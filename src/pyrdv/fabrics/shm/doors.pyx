@@ -1,11 +1,9 @@
 # cython: language_level=3
 """The two doors of a rank: listening sockets, and how peers come to them.
 
-D1  The *private* door is a socket in the file system with mode 0600, whose name is removed as
-    soon as it is there.  What is left of it is a descriptor of its place, `place`; peers
-    connect to /proc/PID/fd/PLACE.  The kernel asks whether they may look into this process
-    and write to that place, so other users cannot even knock, and nothing is left behind
-    whoever dies.
+D1  The *private* door (pyrdv.doors) is a socket without a name; peers connect to
+    /proc/PID/fd/PLACE.  The kernel asks whether they may look into this process and write
+    to that place, so other users cannot even knock.
 D2  The *public* door has an abstract name, which every user of the machine can read and
     connect to.  It is for peers that do not see this process in their /proc (another pid
     namespace), or may not look into it.  Who comes there is looked at before anything else
@@ -16,8 +14,6 @@ D4  A peer that lives has its door open, from before its address is published.  
     that is not there means that the peer has ended.
 """
 import os
-from _socket import AF_UNIX as PY_AF_UNIX, SOCK_CLOEXEC as PY_CLOEXEC
-from _socket import SOCK_NONBLOCK as PY_NONBLOCK, SOCK_SEQPACKET as PY_SEQPACKET, socket as Socket
 
 # hashlib would load OpenSSL (about 8 ms and 3 MiB in every rank); the same BLAKE2b is built in.
 try:
@@ -33,6 +29,8 @@ from libc.string cimport memcpy, memset
 
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_FAILED, FABRIC_LOST, FABRIC_OK
 from pyrdv.fabrics.shm.channel cimport shm_t
+
+from pyrdv.doors import open_private
 
 
 cdef extern from "<sys/socket.h>" nogil:
@@ -116,40 +114,6 @@ def _own_reach():
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little") | 1
 
 
-def _open_private(name):
-    """The descriptors of a private door and of its place (D1); None where there can be none."""
-    for folder in ("/dev/shm", os.environ.get("TMPDIR") or "/tmp", "/tmp"):
-        path = f"{folder}/{name}"
-        door = Socket(PY_AF_UNIX, PY_SEQPACKET | PY_CLOEXEC | PY_NONBLOCK)
-        place = -1
-        try:
-            # It gets its mode when it is bound: at no time may others connect.
-            os.fchmod(door.fileno(), 0o600)
-            door.bind(path)
-            try:
-                place = os.open(path, os.O_PATH | os.O_NOFOLLOW)
-            finally:
-                os.unlink(path)
-            door.listen(BACKLOG)
-            _try_door(door, place)
-            return door.detach(), place
-        except OSError:
-            door.close()
-            if place >= 0:
-                os.close(place)
-    return None
-
-
-def _try_door(door, place):
-    # Some kernels and some /proc do not lead to it.
-    with_door = Socket(PY_AF_UNIX, PY_SEQPACKET | PY_CLOEXEC | PY_NONBLOCK)
-    try:
-        with_door.connect(f"/proc/{os.getpid()}/fd/{place}")
-        os.close(door._accept()[0])
-    finally:
-        with_door.close()
-
-
 cdef open_doors(shm_t *self, address_t *own):
     cdef bytes name = b"pyrdv-" + os.urandom(16).hex().encode()
     cdef int kept
@@ -166,7 +130,7 @@ cdef open_doors(shm_t *self, address_t *own):
         raise OSError(kept, os.strerror(kept))
     # A second name: this one can be read by everybody.
     reached = _own_reach()
-    made = _open_private("pyrdv-" + os.urandom(16).hex()) if reached else None
+    made = open_private(SOCK_SEQPACKET, "pyrdv-" + os.urandom(16).hex()) if reached else None
     if made is not None:
         own.reach = reached
         self.private_fd, self.place_fd = made

@@ -22,6 +22,9 @@ N5  A dead machine or a cut cable raises no event.  A link that was silent for
     during which this process did not look counts for nobody: completions are
     taken before anything is concluded.
 N6  A removed device is let go of at once and completely, for its removal waits.
+N7  While events wait, nothing is concluded from the time: what refutes it may be
+    among them.  But strangers could send requests for ever, so after CROWD full
+    turns, more than the queues of all listeners hold, time counts again.
 """
 from libc.errno cimport EADDRNOTAVAIL, EINVAL, ENODEV, ENOMEM, errno
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
@@ -83,6 +86,7 @@ cdef extern from "<unistd.h>" nogil:
 
 cdef enum:
     EVENTS = 64             # handled by one turn
+    CROWD = 64              # full turns until time counts again (N7)
     READS_MAX = 16          # READs under way on one link, asked for
     BACKLOG = 1024          # requests that wait for us
     DEVICE_NAME = 64
@@ -205,22 +209,19 @@ cdef bint look(verbs_t *f, link_t *link, int64_t now) noexcept nogil:
 
 cdef int connection_turn(verbs_t *f) noexcept nogil:
     cdef pollfd watched[2]
-    cdef uint32_t i
     cdef int happened = 0
     if f.events == NULL:
         return look_around(f, now_ns())
-    watched[0].fd = f.events.fd
-    watched[1].fd = f.context.async_fd if f.context != NULL else -1
-    for i in range(2):
-        watched[i].events = POLLIN
-        watched[i].revents = 0
+    watched[0] = pollfd(f.events.fd, POLLIN, 0)
+    watched[1] = pollfd(f.context.async_fd if f.context != NULL else -1, POLLIN, 0)
     if poll(watched, 2, 0) > 0:
         if watched[0].revents:
             happened += hear(f)
         if watched[1].revents:
             happened += hear_device(f)
-    if happened >= EVENTS:
-        return happened     # more may wait: draw no conclusion from the time yet
+    f.crowded = f.crowded + 1 if happened >= EVENTS else 0
+    if f.crowded % CROWD:
+        return happened     # N7
     return happened + look_around(f, now_ns())
 
 

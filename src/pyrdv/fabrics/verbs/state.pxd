@@ -319,6 +319,7 @@ cdef struct verbs_t:
     uint8_t call_wanted         # maintain has work (L3)
     uint8_t armed
     uint8_t device_gone
+    uint32_t crowded            # turns in a row after which events were left (N7)
     int64_t peer_timeout        # ns
     int64_t probe_every         # ns
     uint32_t mtu                # enum ibv_mtu of the port at the start; 0 on iWARP (J7)
