@@ -1,5 +1,6 @@
 """File descriptors of the launcher: room for them, and none of its own among the standard three."""
 
+import errno
 import os
 import resource
 
@@ -34,6 +35,7 @@ def above_two(fd):
 
 
 def pipe():
+    """Both ends of a pipe, each above 2."""
     read, write = os.pipe()
     return above_two(read), above_two(write)
 
@@ -53,11 +55,50 @@ def reserve(size):
     if soft != resource.RLIM_INFINITY and soft < comfortable:
         wanted = comfortable if hard == resource.RLIM_INFINITY else min(hard, comfortable)
         if wanted < need:
-            most = max(0, (wanted - FIXED_DESCRIPTORS) // PER_RANK_DESCRIPTORS)
+            most = (wanted - FIXED_DESCRIPTORS) // PER_RANK_DESCRIPTORS
+            fewer = f", or start at most {most} rank{'s' if most > 1 else ''}" if most > 0 else ""
             raise LaunchError(
-                f"{size} ranks need {need} open files in the launcher, but the limit (ulimit -n) "
-                f"is {wanted}: raise it with `ulimit -Hn {need}`, or start at most {most} ranks")
+                f"{size} rank{'s' if size > 1 else ''} need{'' if size > 1 else 's'} {need} open "
+                f"files in the launcher, but the limit of open files, RLIMIT_NOFILE (ulimit -n), "
+                f"is {wanted}: raise it with `ulimit -Hn {need}`, for which nofile in "
+                "/etc/security/limits.conf, LimitNOFILE of a service or --ulimit nofile of a "
+                f"container may have to allow it{fewer}")
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         soft = wanted
     spare = 64 if soft == resource.RLIM_INFINITY else soft - need + 4
     return limits, max(4, min(64, spare))
+
+
+def limit(name):
+    """A limit of this process in words, such as ``RLIMIT_NPROC is 64 (hard limit 128)``."""
+    soft, hard = resource.getrlimit(getattr(resource, name))
+    figures = ["unlimited" if value == resource.RLIM_INFINITY else value for value in (soft, hard)]
+    return f"{name} is {figures[0]} (hard limit {figures[1]})"
+
+
+def in_memory(data):
+    """A descriptor from which `data` can be read."""
+    fd = os.memfd_create("pyrdv-program")
+    with open(fd, "wb", closefd=False) as file:
+        file.write(data)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def why_not_started(error):
+    """Why fork or exec failed, for people."""
+    if error.filename is not None:
+        return "is it a program for this machine?"
+    if error.errno == errno.ENOMEM:
+        return (f"no memory for another process; {limit('RLIMIT_AS')} (`ulimit -v`): raise it, or "
+                "start fewer ranks")
+    return (f"the limit of processes is reached; {limit('RLIMIT_NPROC')} (`ulimit -u`), and a "
+            "container may have its own (pids): raise it, or start fewer ranks")
+
+
+def why_not_written(error):
+    """Why output cannot be written, for people."""
+    text = error.strerror
+    if error.errno == errno.EFBIG:
+        text += f"; {limit('RLIMIT_FSIZE')}, in bytes (`ulimit -f`): raise it"
+    return text

@@ -15,18 +15,27 @@ L4. With the first failure the job ends: the others are told, get SIGTERM after 
 L5. A rank that reports its end gets no SIGTERM: its own status is wanted.
 """
 
+import errno
 import os
 import signal
 
 from pyrdv.errors import LaunchError
 from pyrdv.foreign import shown
 from pyrdv.launch import env as launch_env, output, places, server
-from pyrdv.launch.descriptors import above_two, fill_standard, pipe, reserve
+from pyrdv.launch.descriptors import (
+    above_two,
+    in_memory,
+    pipe,
+    reserve,
+    why_not_started,
+    why_not_written,
+)
 from pyrdv.launch.failures import Failures, Report, exit_status
 from pyrdv.launch.loop import READ, Loop
 from pyrdv.launch.program import CANNOT_EXECUTE, find_executable
 from pyrdv.launch.rank import Rank, signal_name
 from pyrdv.launch.spawn import spawn
+from pyrdv.launch.terminal import TerminalInput
 
 TIMED_OUT = 124
 # After Ctrl-C the ranks may clean up for so long before they are ended like any other job.
@@ -82,12 +91,13 @@ class Job:
         self._culprit = None    # whose failure decided
         self._ending = False
         self._summed_up = False
+        self._lost_output = False
         self._interrupted = False
         self._terminated = False
         self._killed = False
         self._impatient = False
         self._loop = Loop()
-        self._out, self._err = output.sinks(self._loop)
+        self._out, self._err = output.sinks(self._loop, self._on_broken)
         self._server = None
         self._input = None
 
@@ -104,7 +114,6 @@ class Job:
         LaunchError
             It could not be started; nothing is left running.
         """
-        fill_standard()
         limits, pending = reserve(self._size)
         secret = server.new_secret()
         name = os.urandom(8).hex()
@@ -122,7 +131,7 @@ class Job:
         finally:
             self._clean_up()
             restore()
-        return self._status or 0
+        return self._status or int(self._lost_output)
 
     # --- start ------------------------------------------------------------------------------
 
@@ -150,7 +159,7 @@ class Job:
         null = above_two(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
         try:
             for number, (path, argv) in enumerate(commands):
-                stdin = self._open_stdin(null) if number == 0 else null
+                stdin = self._open_stdin(number, null)
                 try:
                     self._start(number, path, argv, variables, stdin, limits)
                 finally:
@@ -173,9 +182,7 @@ class Job:
             os.close(err_read)
             raise LaunchError(
                 f"rank {number} of {self._size} cannot be started: {path}: "
-                f"{error.strerror} (errno {error.errno}); "
-                + ("the limit of processes is reached: see `ulimit -u`, or start fewer ranks"
-                   if error.filename is None else "is it a program for this machine?"),
+                f"{error.strerror} (errno {error.errno}); {why_not_started(error)}",
                 exit_status=1 if error.filename is None else CANNOT_EXECUTE) from None
         finally:
             os.close(out_write)
@@ -183,17 +190,21 @@ class Job:
         prefix = b"[%*d] " % (len(str(self._size - 1)), number) if self._prefix else b""
         self._ranks.append(Rank(number, pid, (
             output.Stream(self._loop, out_read, self._out, prefix),
-            output.Stream(self._loop, err_read, self._err, prefix))))
+            output.Stream(self._loop, err_read, self._err, prefix, tracebacks=True))))
 
-    def _open_stdin(self, null):
+    def _open_stdin(self, number, null):
         """Rank 0 gets the launcher's own input, or a pipe fed from it if that is a terminal."""
+        if self._program.input is not None:
+            return above_two(in_memory(self._program.input))
+        if number > 0:
+            return null
         try:
             if not os.isatty(0):
                 return above_two(os.dup(0))
         except OSError:
             return null
         read, write = pipe()
-        self._input = output.TerminalInput(self._loop, write)
+        self._input = TerminalInput(self._loop, os.dup(read), write)
         return read
 
     # --- the life of the job ----------------------------------------------------------------
@@ -206,8 +217,6 @@ class Job:
             return True
         if self._alive() or not all(s.done for rank in self._ranks for s in rank.streams):
             return False
-        if self._input is not None:
-            self._input.close()
         if self._out.queued == 0 and self._err.queued == 0 and not self._summed_up:
             # Lines without a newline come out last.
             for rank in self._ranks:
@@ -223,6 +232,8 @@ class Job:
             # Whoever is to blame has said so before the others could end because of it.
             for rank in self._ranks:
                 self._server.catch_up(rank.number)
+        if self._input is not None and self._ranks[0].ended:
+            self._input.stop()
         for rank in sorted(ended, key=lambda rank: (rank.status >= 0, rank.number)):
             for stream in rank.streams:
                 stream.process_ended()
@@ -304,6 +315,13 @@ class Job:
         self._judge()
         if self._culprit != number:
             self._say(self._abort_line(number))
+
+    def _on_broken(self, sink, error):
+        """What the ranks wrote is lost; a reader that went away knows that."""
+        if error.errno != errno.EPIPE:
+            self._lost_output = True
+            if sink is self._out:
+                self._say(f"standard output cannot be written: {why_not_written(error)}")
 
     def _on_timeout(self):
         if self._ending:
@@ -423,7 +441,8 @@ class Job:
             for stream in rank.streams:
                 stream.close()
         if self._input is not None:
-            self._input.close()
+            # An interrupt drops what was typed before it, as terminals do.
+            self._input.close(not self._interrupted)
         self._server.close()
 
     def _say(self, text):
