@@ -70,10 +70,13 @@ fuzz: build $(stamps)/extra-test  ## feed broken packets and bootstrap bytes for
 explore: build $(stamps)/extra-test  ## run every order of events of many small programs (hours; ARGS='--seconds 60')
 	$(py) -m tests.explore.long $(ARGS)
 
-sanitize: build $(stamps)/extra-test  ## run the engine under ASan and UBSan
+sanitize: build $(stamps)/extra-test  ## run the engine under ASan and UBSan, its threads under TSan
+	PYRDV_SANITIZE=thread PYRDV_VERBS=off $(py) setup.py --quiet build \
+	    --build-base build/threads --build-lib build/threads/lib
+	tests/sanitize/run.sh threads $(py) build/threads/lib
 	PYRDV_SANITIZE=address,undefined $(py) setup.py --quiet build \
 	    --build-base build/sanitize --build-lib build/sanitize/lib
-	tests/sanitize/run.sh $(py) build/sanitize/lib $(ARGS)
+	tests/sanitize/run.sh memory $(py) build/sanitize/lib $(ARGS)
 
 bench-peers: build  ## compare with mpi4py on MPICH and on Open MPI
 	$(py) benchmarks/peers/run.py $(ARGS)

@@ -1,6 +1,6 @@
 """Is the package that will be tested instrumented, and would a fault end the run?
 
-    selftest.py LIB FOLDER CC
+    selftest.py memory|threads LIB FOLDER CC
 
 Each planted fault runs in a process of its own and must end it with a report of
 the right kind and status 99 (run.sh sets it).
@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-LIB, FOLDER, CC = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+MODE, LIB, FOLDER, CC = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4]
 
 PLANTED_C = r"""
 #include <stdlib.h>
@@ -24,10 +24,26 @@ int overrun(int at) {
     return seen;
 }
 int shift(int by) { return 1 << by; }
+static int count, inside;
+void add(void) {
+    /* Both at once: one behind the other is ordered by the GIL.  Relaxed orders nothing. */
+    __atomic_add_fetch(&inside, 1, __ATOMIC_RELAXED);
+    while (__atomic_load_n(&inside, __ATOMIC_RELAXED) < 2) {
+    }
+    count++;
+}
+"""
+
+TWO_THREADS = """
+import threading
+def at_once(*calls):
+    threads = [threading.Thread(target=call) for call in calls]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
 """
 
 # name: (what the report must say, the program)
-FAULTS = {
+MEMORY_FAULTS = {
     "write behind a block, in C": (
         "heap-buffer-overflow", "import ctypes; ctypes.CDLL({so!r}).overrun(10)"),
     "undefined shift, in C": (
@@ -54,6 +70,33 @@ for _ in range(100):
         "import pytest, sys; sys.exit(pytest.main(['-q', '-p', 'no:faulthandler', '-p', "
         "'no:cacheprovider', '--capture=sys', {test!r}]))"),
 }
+THREAD_FAULTS = {
+    "a race in C": (
+        "data race", TWO_THREADS + "import ctypes; add = ctypes.CDLL({so!r}).add; "
+        "at_once(add, add)"),
+    "a race in the package": (
+        # The simulated network has no lock: one thread at a time may drive it.
+        "pyrdv/fabrics/sim/", TWO_THREADS + """
+import sys
+sys.path.insert(0, '.')
+from tests.conformance.worlds import SimWorld
+w = SimWorld(2)
+def turns(engine, comm):
+    for number in range(300):
+        comm.Isend(bytes(100), 1 - comm.rank, 0)
+        engine.step()
+    room = bytearray(100)
+    for number in range(300):
+        comm.Recv(room, 1 - comm.rank, 0)
+at_once(*[lambda i=i: turns(w.engines[i], w.comms[i]) for i in range(2)])
+"""),
+}
+if MODE == "threads":
+    FAULTS, KIND, LIBRARIES = THREAD_FAULTS, "thread", (b"libtsan.so",)
+    OPTIONS = ("TSAN_OPTIONS",)
+else:
+    FAULTS, KIND, LIBRARIES = MEMORY_FAULTS, "address,undefined", (b"libasan.so", b"libubsan.so")
+    OPTIONS = ("ASAN_OPTIONS", "UBSAN_OPTIONS")
 
 
 def check_package():
@@ -65,7 +108,7 @@ def check_package():
     assert len(compiled) > 20, f"only {len(compiled)} compiled modules in {LIB}"
     for path in compiled:
         text = path.read_bytes()
-        assert b"libasan.so" in text and b"libubsan.so" in text, f"{path} is not instrumented"
+        assert all(name in text for name in LIBRARIES), f"{path} is not instrumented"
         name = ".".join(path.relative_to(LIB).parts).partition(".cpython")[0].partition(".abi3")[0]
         module = importlib.import_module(name)
         assert Path(module.__file__) == path, f"{name} comes from {module.__file__}"
@@ -74,9 +117,10 @@ def check_package():
 
 def run(program):
     """Run it; its status, and what the sanitizers reported."""
-    log = f":log_path={FOLDER}/planted"
-    env = os.environ | {name: os.environ[name] + log for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS")}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env)
+    log = f":halt_on_error=1:log_path={FOLDER}/planted"
+    env = os.environ | {name: os.environ[name] + log for name in OPTIONS}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env,
+                          timeout=120)
     reports = list(FOLDER.glob("planted.[0-9]*"))
     text = "".join([done.stderr, *(path.read_text() for path in reports)])
     for path in reports:
@@ -87,7 +131,7 @@ def run(program):
 def check_faults():
     so = FOLDER / "planted.so"
     (FOLDER / "planted.c").write_text(PLANTED_C)
-    subprocess.run([CC, "-shared", "-fPIC", "-g", "-O0", "-fsanitize=address,undefined",
+    subprocess.run([CC, "-shared", "-fPIC", "-g", "-O0", f"-fsanitize={KIND}",
                     "-fno-sanitize-recover=all", "-o", so, FOLDER / "planted.c"], check=True)
     test = FOLDER / "test_planted.py"
     test.write_text("import ctypes\n\n\ndef test_planted():\n"

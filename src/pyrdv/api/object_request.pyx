@@ -17,7 +17,8 @@ from pyrdv.api cimport objects
 from pyrdv.api.collector cimport number
 from pyrdv.api.core cimport CONTEXT_PARTS, PROC_NULL_, CommBase
 from pyrdv.api.request cimport Request
-from pyrdv.engine.calls cimport engine_cancel, engine_recv_late, engine_recv_matched
+from pyrdv.engine.calls cimport (
+    engine_cancel, engine_recv_late, engine_recv_matched, engine_under_way)
 from pyrdv.engine.engine cimport adopt
 from pyrdv.engine.state cimport OP_COMPLETE, OP_INVALID, OP_NO_MEMORY, message_t, op_t
 from pyrdv.progress.polling cimport wait
@@ -99,8 +100,7 @@ cdef class ObjectRecv(Request):
 
     def help(self):
         """Take the steps that are possible; what fails is raised to the owner later."""
-        if self.op != NULL and self.op.generation == self.generation \
-                and self.op.state != OP_COMPLETE:
+        if self.op != NULL and engine_under_way(self.comm.engine.c, self.op, self.generation):
             return
         try:
             self.advance()
@@ -129,7 +129,7 @@ cdef class ObjectRecv(Request):
         self.head = head
         self.stage = STAGE_HEAD
         self.start(self.comm, op, head, True)
-        if op.state != OP_COMPLETE:
+        if engine_under_way(self.comm.engine.c, op, self.generation):
             self.hold()
         return 0
 

@@ -6,7 +6,7 @@ They run in a call, without the GIL, and never block.
 """
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
-from pyrdv.engine.state cimport engine_t, message_t, op_t
+from pyrdv.engine.state cimport counters_t, engine_t, message_t, op_t
 from pyrdv.memory.mappings cimport owner_t
 
 
@@ -28,6 +28,13 @@ cdef struct envelope_t:
     uint32_t source
     int32_t tag
     uint64_t length
+
+cdef struct held_t:
+    uint64_t ops_in_use, regions_in_use, messages_in_use, posted, unexpected_now, pool_bytes
+
+cdef struct counts_t:           # what was counted since the start, and what is held now
+    counters_t counted
+    held_t held
 
 # Send.  0: complete, no operation was needed; 1: `out` is under way; negative:
 # minus an op_error.  `data` stays with the library until completion.  `owner`, here and below:
@@ -78,3 +85,10 @@ cdef void engine_sleep_finish(engine_t *e) noexcept nogil
 
 # locked.  Wake other threads that sleep, if the epoch is not `epoch` any more.
 cdef void wake_sleepers(engine_t *e, uint32_t epoch) noexcept nogil
+
+# Whether `op` is not complete; no progress.
+cdef bint engine_under_way(engine_t *e, const op_t *op, uint32_t generation) noexcept nogil
+
+# Copy what an engine counts.  Not `locked`: in a forked child, whose lock another thread of the
+# parent may have for ever.
+cdef void engine_counts(engine_t *e, bint locked, counts_t *out) noexcept nogil

@@ -382,3 +382,25 @@ cdef void engine_sleep_finish(engine_t *e) noexcept nogil:
         write(e.local_fd, &drained, sizeof(drained))
     maintain(e)
     engine_unlock(&e.lock)
+
+
+cdef bint engine_under_way(engine_t *e, const op_t *op, uint32_t generation) noexcept nogil:
+    cdef bint found
+    engine_lock(&e.lock)
+    found = op.generation == generation and op.state != OP_COMPLETE
+    engine_unlock(&e.lock)
+    return found
+
+
+cdef void engine_counts(engine_t *e, bint locked, counts_t *out) noexcept nogil:
+    if locked:
+        engine_lock(&e.lock)
+    out.counted = e.counters
+    out.held.ops_in_use = e.ops_in_use
+    out.held.regions_in_use = e.regions_in_use
+    out.held.messages_in_use = e.messages_in_use
+    out.held.posted = e.posted.entries
+    out.held.unexpected_now = e.unexpected.entries // 4
+    out.held.pool_bytes = e.slab_bytes
+    if locked:
+        engine_unlock(&e.lock)

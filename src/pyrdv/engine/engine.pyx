@@ -7,8 +7,9 @@ from libc.string cimport memset
 from posix.unistd cimport close, getpid
 
 from pyrdv.engine.calls cimport (
-    engine_cancel, engine_lock, engine_probe, engine_release, engine_sleep_finish,
-    engine_sleep_prepare, engine_turn, engine_unlock, envelope_t, wake_sleepers)
+    counts_t, engine_cancel, engine_counts, engine_lock, engine_probe, engine_release,
+    engine_sleep_finish, engine_sleep_prepare, engine_turn, engine_unlock, envelope_t,
+    wake_sleepers)
 from pyrdv.engine.figures cimport figures_configure
 from pyrdv.engine.lanes cimport lanes_configure
 from pyrdv.engine.looking cimport look_every
@@ -390,13 +391,9 @@ cdef class Engine:
 
     def counters(self):
         """What was counted since the start, and what is held now, as a dict."""
-        values = dict(self.c.counters)
-        values.update(
-            ops_in_use=self.c.ops_in_use, regions_in_use=self.c.regions_in_use,
-            messages_in_use=self.c.messages_in_use, posted=self.c.posted.entries,
-            unexpected_now=self.c.unexpected.entries // 4, pool_bytes=self.c.slab_bytes,
-            **self.registrations.counters())
-        return values
+        cdef counts_t seen
+        engine_counts(self.c, own_process(self), &seen)
+        return {**seen.counted, **seen.held, **self.registrations.counters()}
 
     def watch(self, int fd, notice):
         """Have waits wake up when `fd` is readable, and call `notice()` now and then."""

@@ -229,13 +229,21 @@ cdef class Registrations:
 
     def counters(self):
         """What was counted since the start, and what is kept now, as a dict."""
-        cdef cache_t *c = self.c
+        cdef cache_t seen
+        # In a forked child another thread of the parent may have the lock for ever (C7).
+        cdef uint32_t *lock = self.c.lock if self.forks == fork_counter()[0] else NULL
+        # Python code may run while the dict is made: not under the lock (C1).
+        if lock != NULL:
+            engine_lock(lock)
+        seen = self.c[0]
+        if lock != NULL:
+            engine_unlock(lock)
         return {
-            "registration_hits": c.hits, "registration_misses": c.misses,
-            "registration_evictions": c.evictions, "registration_ends": c.ends,
-            "registration_unkept": c.unkept, "registration_bytes": c.bytes,
-            "registration_entries": c.entries, "registration_owners": c.owners,
-            "registration_pool_bytes": c.range_bytes,
+            "registration_hits": seen.hits, "registration_misses": seen.misses,
+            "registration_evictions": seen.evictions, "registration_ends": seen.ends,
+            "registration_unkept": seen.unkept, "registration_bytes": seen.bytes,
+            "registration_entries": seen.entries, "registration_owners": seen.owners,
+            "registration_pool_bytes": seen.range_bytes,
         }
 
 
