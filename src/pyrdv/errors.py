@@ -135,8 +135,8 @@ class Error(RuntimeError):
 
     def __init__(self, what=SUCCESS, **facts):
         if hasattr(what, "__index__"):
-            self.error_class = error_class(what) if what >= SUCCESS else ERR_UNKNOWN
-            what = error_string(self.error_class)
+            self.error_class = int(what) if what >= SUCCESS else ERR_UNKNOWN
+            what = _CLASS_TEXT.get(self.error_class, f"error code {what}, which is not known")
         super().__init__(what)
         self.__dict__.update(facts)
 
@@ -161,6 +161,10 @@ class Error(RuntimeError):
     def Get_error_string(self):
         """Return the text of this error."""
         return str(self)
+
+    def __repr__(self):
+        plain = type(self) is Error and "error_class" in self.__dict__
+        return f"MPI.Exception({self.error_class})" if plain else super().__repr__()
 
     def __int__(self):
         return self.error_class

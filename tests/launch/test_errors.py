@@ -77,11 +77,16 @@ def test_made_from_a_code_as_in_mpi4py():
     made = errors.Error(errors.ERR_TAG)
     assert made.Get_error_class() == errors.ERR_TAG
     assert str(made) == "invalid tag"
+    assert repr(made) == "MPI.Exception(4)" and repr(errors.Error("why")) == "Error('why')"
+    assert repr(errors.TagError("why")) == "TagError('why')"
     none = errors.Error()
     assert none == errors.SUCCESS and not none and errors.Error(errors.SUCCESS) == none
     assert errors.Error(-7) == errors.ERR_UNKNOWN and errors.Error("text") == errors.ERR_OTHER
     assert errors.Error(np.int64(errors.ERR_TAG)) == errors.ERR_TAG
     assert pickle.loads(pickle.dumps(made)) == errors.ERR_TAG
+    unknown = errors.Error(errors.ERR_LASTCODE + 1)
+    assert unknown == errors.ERR_LASTCODE + 1 > errors.Error(errors.ERR_LASTCODE)
+    assert "128, which is not known" in str(unknown)
 
 
 def test_truncation_text_has_both_sizes_source_and_tag():

@@ -34,6 +34,7 @@ DYNAMIC = Feature(
 SESSIONS = Feature("sessions", "use MPI.COMM_WORLD, which exists from the import on")
 ATTRIBUTES = Feature(
     "attributes of handles", "keep a dict of your own; communicators can be its keys")
+PREDEFINED = Feature("predefined attributes besides TAG_UB", "see MPI.COMM_WORLD.size")
 ERRHANDLERS = Feature(
     "error handlers", "catch MPI.Exception: every error is an exception")
 ERROR_CLASSES = Feature("error classes of your own", "derive a class from MPI.Exception")
@@ -132,7 +133,8 @@ MISSING = {
         DYNAMIC: (
             "Close_port ERR_NAME ERR_PORT ERR_SERVICE ERR_SPAWN Lookup_name MAX_PORT_NAME "
             "Open_port Publish_name Unpublish_name"),
-        ATTRIBUTES: "APPNUM IO KEYVAL_INVALID LASTUSEDCODE UNIVERSE_SIZE WTIME_IS_GLOBAL",
+        ATTRIBUTES: "KEYVAL_INVALID",
+        PREDEFINED: "APPNUM IO LASTUSEDCODE UNIVERSE_SIZE WTIME_IS_GLOBAL",
         ERRHANDLERS: (
             "ERRHANDLER_NULL ERRORS_ABORT ERRORS_ARE_FATAL ERRORS_RETURN ERR_ERRHANDLER "
             "Errhandler"),
