@@ -5,6 +5,8 @@ import inspect
 import pickle
 import rlcompleter
 import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Sized
 
 import numpy as np
 import pytest
@@ -181,6 +183,25 @@ def test_protocols_are_not_confused():
     assert MPI.Grequest.__base__.__module__ == "pyrdv.api.generalized"
     assert Offers.__module__ == "pyrdv.api.naming" and "Offers" in repr(Offers)
     assert np.asarray(MPI.COMM_WORLD, dtype=object).shape == ()
+
+
+def test_classes_are_derived_from_abstract_ones_too():
+    class Both(MPI.Intracomm, Sized):
+        def __len__(self):
+            return self.size
+
+    class Abstract(MPI.Request, ABC):
+        @abstractmethod
+        def something(self):
+            pass
+
+    both = Both(MPI.COMM_SELF)
+    assert len(both) == both.Get_size() == 1 and isinstance(both, MPI.Comm)
+    assert isinstance(both, Sized) and issubclass(Both, Sized) and not hasattr(Both, "Spawn")
+    assert isinstance(MPI.COMM_WORLD, MPI.Comm) and not isinstance(MPI.INT, MPI.Comm)
+    assert not isinstance(MPI.COMM_WORLD, Both) and not issubclass(MPI.Comm, MPI.Intracomm)
+    with pytest.raises(TypeError, match="abstract"):
+        Abstract()
 
 
 def test_refusals_can_be_pickled():

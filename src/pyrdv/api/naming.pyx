@@ -9,6 +9,8 @@ What must hold:
    for each call of a method.
 3. ``dir`` does not list them. For a class that takes a metaclass, with nothing but ``__dir__``.
 """
+from abc import ABCMeta
+
 from pyrdv.api import missing
 
 cdef extern from *:
@@ -67,11 +69,18 @@ class _Module(str):
         type.__dict__["__module__"].__set__(instance, value)
 
 
-class Offers(type):
-    """The class of classes that know what they lack: ``dir`` lists what works."""
+class Offers(ABCMeta):
+    """The class of classes that know what they lack: ``dir`` lists what works.
+
+    Users derive classes from ours and from abstract ones too, and Python wants one metaclass for
+    both. Nothing else of `ABCMeta` is meant: its checks are slow, and extension types lack what
+    they need.
+    """
 
     __module__ = _Module(__name__)
     __slots__ = ()
+    __instancecheck__ = type.__instancecheck__
+    __subclasscheck__ = type.__subclasscheck__
 
     def __dir__(cls):
         return _offered(cls, type.__dir__(cls))
