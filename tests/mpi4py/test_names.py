@@ -26,13 +26,17 @@ def names_of(body):
 
 
 def stub_of(text):
-    """{class: (its bases, its own names)} of a stub, the module below "MPI"; no ``__names__``."""
+    """{class: (its bases, its own names)} of a stub, the module below "MPI"; no ``__names__``.
+
+    But for ``__pyx_capi__``, these are protocols, whose absence Python asks for and understands.
+    """
     tree = ast.parse(text)
     found = {"MPI": ((), tree.body)}
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
             found[node.name] = tuple(map(ast.unparse, node.bases)), node.body
-    return {kind: (bases, {name for name in names_of(body) if not name.startswith("__")})
+    return {kind: (bases, {
+        name for name in names_of(body) if not name.startswith("__") or name == "__pyx_capi__"})
             for kind, (bases, body) in found.items()}
 
 

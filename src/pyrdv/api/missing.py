@@ -174,7 +174,8 @@ MISSING = {
         ADDRESSES: "Aint_add Aint_diff Get_address",
         ABI: "ERR_ABI Get_abi_fortran_info Get_abi_info Get_abi_version",
         HARDWARE: "Get_hw_resource_info",
-        HANDLES: "F_ERROR F_SOURCE F_STATUS_SIZE F_TAG _addressof _handleof _sizeof",
+        HANDLES: (
+            "F_ERROR F_SOURCE F_STATUS_SIZE F_TAG __pyx_capi__ _addressof _handleof _sizeof"),
         OWN: (
             "_comm_lock _comm_lock_table _commctx_inter _commctx_intra _datatype_create "
             "_datatype_decode _set_abort_status _typealign _typecode _typedict _typedict_c "
