@@ -72,6 +72,31 @@ _CLASS_TEXT = {
 }
 
 
+def error_class(code):
+    """The error class of an error code: they are the same, and checked.
+
+    Parameters
+    ----------
+    code : int
+        One of the ``ERR_*`` constants, `SUCCESS`, or an `Error`.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ArgumentError
+        There is no such code.
+    """
+    number = int(code)
+    if number not in _CLASS_TEXT:
+        raise ArgumentError(
+            f"error code {number} is not known; codes are {SUCCESS} to {ERR_REVOKED} and "
+            f"{ERR_LASTCODE}")
+    return number
+
+
 def error_string(code):
     """Describe an MPI error class or code in a few words.
 
@@ -84,21 +109,20 @@ def error_string(code):
     -------
     str
     """
-    try:
-        return _CLASS_TEXT[int(code)]
-    except KeyError:
-        raise ArgumentError(
-            f"error code {code} is not known; codes go from {SUCCESS} to {ERR_REVOKED}"
-        ) from None
+    return _CLASS_TEXT[error_class(code)]
 
 
 class Error(RuntimeError):
     """Base of every error of the package (``MPI.Exception``).
 
+    As in mpi4py it stands for the number of its error class: it compares with numbers and other
+    errors by it, hashes by it, and is false if it is `SUCCESS`.
+
     Parameters
     ----------
     what : str or int
-        The text, or, as in mpi4py, an error class whose standard text is used.
+        The text, or, as in mpi4py, an error class whose standard text is used; a negative one
+        counts as `ERR_UNKNOWN`.
     **facts
         Values that a handler may want (ranks, sizes, tags); kept as attributes.
 
@@ -110,10 +134,10 @@ class Error(RuntimeError):
 
     error_class = ERR_OTHER
 
-    def __init__(self, what=ERR_UNKNOWN, **facts):
-        if isinstance(what, int):
-            self.error_class = int(what)
-            what = error_string(what)
+    def __init__(self, what=SUCCESS, **facts):
+        if hasattr(what, "__index__"):
+            self.error_class = int(what) if what >= SUCCESS else ERR_UNKNOWN
+            what = _CLASS_TEXT.get(self.error_class, f"error code {what}, which is not known")
         super().__init__(what)
         self.__dict__.update(facts)
 
@@ -139,8 +163,36 @@ class Error(RuntimeError):
         """Return the text of this error."""
         return str(self)
 
+    def __repr__(self):
+        plain = type(self) is Error and "error_class" in self.__dict__
+        return f"MPI.Exception({self.error_class})" if plain else super().__repr__()
+
     def __int__(self):
         return self.error_class
+
+    def __bool__(self):
+        return self.error_class != SUCCESS
+
+    def __hash__(self):
+        return hash(self.error_class)
+
+    def __eq__(self, other):
+        return self.error_class == other
+
+    def __ne__(self, other):
+        return self.error_class != other
+
+    def __lt__(self, other):
+        return self.error_class < other
+
+    def __le__(self, other):
+        return self.error_class <= other
+
+    def __gt__(self, other):
+        return self.error_class > other
+
+    def __ge__(self, other):
+        return self.error_class >= other
 
 
 # --- arguments ------------------------------------------------------------------------------

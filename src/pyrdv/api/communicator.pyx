@@ -8,6 +8,7 @@ from libc.stdint cimport uint32_t
 from pyrdv.api.core cimport CONTEXT_COLLECTIVE, CONTEXT_GROUP, CommBase
 from pyrdv.api.group cimport Members
 from pyrdv.api.messages cimport ObjectMessages
+from pyrdv.api.naming cimport name_missing
 from pyrdv.engine.engine cimport Engine
 
 from pyrdv.api.constants import CONGRUENT, IDENT, SIMILAR, TAG_UB, UNDEFINED, UNEQUAL
@@ -180,6 +181,11 @@ cdef class Comm(ObjectMessages):
         """`UNDEFINED`: there are no topologies."""
         return self.Get_topology()
 
+    @property
+    def is_topo(self):
+        """False: there are no topologies."""
+        return False
+
     def Get_attr(self, int key):
         """Value of a predefined attribute (`TAG_UB`), or None."""
         return TAG_UB if key == KEY_TAG_UB else None
@@ -252,3 +258,7 @@ cdef class Comm(ObjectMessages):
 
 cdef class Intercomm(Comm):
     """A communicator of two groups.  There is none: only null handles are made."""
+
+
+name_missing(Comm)
+name_missing(Intercomm)

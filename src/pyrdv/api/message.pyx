@@ -3,6 +3,7 @@
 cimport cython
 
 from pyrdv.api.buffers cimport acquire, span
+from pyrdv.api.naming cimport name_missing
 from pyrdv.api.object_request cimport receive_head, receive_object
 from pyrdv.api.owners cimport owner_of
 from pyrdv.api.request cimport Request, withdraw
@@ -160,3 +161,6 @@ cdef class Message:
 
     probe = Probe
     iprobe = Iprobe
+
+
+name_missing(Message)

@@ -10,6 +10,7 @@ cimport cython
 
 from pyrdv.api.buffers cimport acquire, span
 from pyrdv.api.core cimport ANY_SOURCE_, ANY_TAG_NUMBER, CommBase
+from pyrdv.api.naming cimport name_missing
 from pyrdv.api.request cimport Request, withdraw
 from pyrdv.api.several cimport requests_of
 from pyrdv.api.status cimport Status
@@ -205,3 +206,6 @@ cdef class PersistentMessages(ProbedMessages):
         """A request that is complete when the buffered sends so far are."""
         self.ready()
         return all_of(self, buffered.pool_of(self.identity).requests())
+
+
+name_missing(Prequest)

@@ -13,6 +13,7 @@ cimport cython
 from libc.stdint cimport uint32_t
 
 from pyrdv.api.core cimport ANY_SOURCE_, ANY_TAG_NUMBER, CommBase
+from pyrdv.api.naming cimport name_missing
 from pyrdv.api.several cimport (
     all_complete, any_pending, chosen, complete_ones, describe_all, look_for_any, report_all,
     requests_of, results, statuses_of, wait_for_all, wait_for_any)
@@ -449,3 +450,6 @@ cdef int withdraw(Request request) except -1:
         request.block()
     request.settle()
     return 0
+
+
+name_missing(Request)

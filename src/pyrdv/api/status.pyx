@@ -3,6 +3,7 @@
 from libc.stdint cimport uint64_t
 
 from pyrdv.api.datatypes cimport Datatype
+from pyrdv.api.naming cimport name_missing
 from pyrdv.api.datatypes import BYTE
 from pyrdv.api.constants import ANY_SOURCE, ANY_TAG, UNDEFINED
 from pyrdv.errors import InternalError
@@ -168,3 +169,6 @@ def _rebuild(source, tag, nbytes, error, cancelled):
     status.count = nbytes
     status.cancelled = cancelled
     return status
+
+
+name_missing(Status)

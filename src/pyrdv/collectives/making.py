@@ -11,7 +11,6 @@ from pyrdv.api.constants import (
     TAG_UB,
     UNDEFINED,
 )
-from pyrdv.api.missing import UnofferedOfComm
 from pyrdv.api.persistent import completed
 from pyrdv.collectives import blocks, contexts, simple
 from pyrdv.errors import ArgumentError, CommunicatorError, GroupError
@@ -29,7 +28,7 @@ def _noted(comm, info):
     return comm
 
 
-class MakingComm(Comm, UnofferedOfComm):
+class MakingComm(Comm):
     """A communicator that others can be made from.
 
     Every call but `Create_group` and `Create_from_group` must be made by all members.
