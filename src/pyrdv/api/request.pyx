@@ -20,7 +20,7 @@ from pyrdv.api.status cimport Status
 from pyrdv.engine.calls cimport engine_cancel, engine_release, engine_test
 from pyrdv.engine.engine cimport adopt
 from pyrdv.engine.state cimport OP_CANCELLED, OP_COMPLETE, op_t
-from pyrdv.progress.polling cimport help_pending, wait
+from pyrdv.progress.polling cimport end_hopeless, help_pending, wait
 
 from pyrdv.api import handles
 from pyrdv.api.constants import UNDEFINED
@@ -126,6 +126,9 @@ cdef class Request:
         if not engine_test(self.comm.engine.c, self.op, self.generation, False,
                            &epoch):
             help_pending(self.comm.engine, False)
+            # A receive from anybody whom a death has left alone would be tested for ever.
+            if self.comm.engine.c.peers_lost:
+                end_hopeless(self.comm.engine, self.op, self.generation, False)
             return False
         self.settle()
         return True

@@ -12,6 +12,7 @@ cdef class Engine:
     cdef readonly tuple fabrics
     cdef readonly bint closed
     cdef readonly Registrations registrations
+    cdef readonly dict groups       # context -> world ranks whose messages it carries
     cdef public object notice       # called by waits now and then; None
     cdef public object abort        # ends the job with a status; set by the world
     cdef public object neighbours   # world ranks that share memory with it; None: only itself

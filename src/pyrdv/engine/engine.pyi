@@ -10,7 +10,8 @@ from ..memory.registration import Registrations
 class Engine:
     notice: Callable[[], None] | None
     abort: Callable[[int], NoReturn] | None
-    look_ns: int
+    @property
+    def groups(self) -> dict[int, Any]: ...
     neighbours: Sequence[int] | None
     def __new__(
         cls,
@@ -28,6 +29,7 @@ class Engine:
         initial_turn: bool = True,
         registrations: Registrations | None = None,
         figures: Sequence[Mapping[str, Any] | None] = (),
+        look_ns: int = 0,
         **pipeline: str | int,
     ) -> Engine: ...
     @property

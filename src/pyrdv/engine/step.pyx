@@ -350,6 +350,7 @@ cdef int step(engine_t *e) noexcept nogil:
 
 cdef void end_peer(engine_t *e, peer_t *p) noexcept nogil:
     p.state = PEER_LOST if p.broken or p.gone == EVENT_LOST else PEER_CLOSED
+    e.peers_lost += p.state == PEER_LOST
     if not p.finished:
         p.finished = 2
         e.peers_left -= 1
