@@ -190,7 +190,7 @@ cdef bint look(verbs_t *f, link_t *link, int64_t now) noexcept nogil:
     if link.state != LINK_UP:
         return join_look(f, link, now)
     if link.failure == FAIL_NONE and not link.ending and silent(f, link, now):
-        link_fail(f, link, FAIL_SILENT, 0)
+        link_fail(f, link, FAIL_SILENT, <int> ((now - link.probed_at) // 1000000))
     if link.failure == FAIL_NONE and not link.ending:
         if f.peers[link.peer].leaving and not link.bye_sent and not link.owed & OWE_BYE:
             link_owe(f, link, OWE_BYE)  # it came up after verbs_disconnect

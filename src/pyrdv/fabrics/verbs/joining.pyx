@@ -24,7 +24,7 @@ J5  On iWARP the kernel waits, when an id is destroyed, for the answer to its
     more, and the answer, whatever it is, ends it.  For the same reason only
     the kernel's time-out has a request repeated.
 J6  A peer to which the set-up failed stays lost: peer.failure.  Its reason is
-    in peer.wc_status: reject_reason or equipment << 16 | detail, or an errno.
+    in peer.wc_status: reject_reason or equipment << 16 | detail, an errno, or ms.
 J7  A connection has the path MTU of the active side's port: the connection
     manager knows no other, and larger packets would be lost on the way to a
     smaller port (field case N02).  So the side with the smaller one connects:
@@ -284,8 +284,11 @@ cdef bint join_look(verbs_t *f, link_t *link, int64_t now) noexcept nogil:
         f.counters.refused += 1
         link_free(f, link)
     elif now >= link.heard_at:
-        join_fail(f, link, FAIL_SILENT if link.state == LINK_CONNECTING else FAIL_REFUSED,
-                  link.wc_status if link.wc_status else ETIMEDOUT)
+        if link.state == LINK_CONNECTING:
+            join_fail(f, link, FAIL_SILENT,
+                      <int> (ANSWER_PATIENCE * (f.peer_timeout // 1000000)))
+        else:
+            join_fail(f, link, FAIL_REFUSED, link.wc_status if link.wc_status else ETIMEDOUT)
     elif link.state == LINK_NEW:
         attempt(f, link)
     elif link.iwarp and link.state == LINK_CONNECTING:
