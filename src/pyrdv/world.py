@@ -26,7 +26,7 @@ from pyrdv.launch.ending import Ending, flush_output
 from pyrdv.launch.failures import exit_status
 from pyrdv.memory import limits
 from pyrdv.memory.registration import Registrations
-from pyrdv.progress.polling import wait_until
+from pyrdv.progress.polling import LOOK_NS, wait_until
 
 #: Time a waiter polls before it yields, when every rank has a processor of its own.
 SPIN_NS = 30_000
@@ -36,8 +36,6 @@ SPIN_NETWORK_NS = 50_000
 YIELD_NS = 50_000
 #: The same with a network, whose answers take longer, and whose sleep and wake-up cost more.
 YIELD_NETWORK_NS = 1_000_000
-#: How often calls that do not wait, as sends of small messages, look whether the peers live.
-LOOK_NS = 5_000_000
 #: Memory that the pool of registered arrays takes at a time, bytes, where the limits allow it.
 ARENA = 32 << 20
 #: Knobs of kind ``choice`` that must be the same on all ranks.
@@ -288,7 +286,7 @@ class World:
             speculation=_speculation(ways), adapt=config.speculation_threshold,
             initial_turn=config.initial_turn, protocol=config.protocol,
             arrival=config.pipeline_arrival, lane_bytes=config.pipeline_buffer & ~4095,
-            standing=config.standing_peers, figures=ways.figures(),
+            standing=config.standing_peers, figures=ways.figures(), look_ns=LOOK_NS,
             registrations=Registrations(
                 config.registration_cache, config.registration_bytes or limits.default_bytes(),
                 config.registration_entries))
@@ -297,7 +295,6 @@ class World:
             engine.watch(self.client.fileno(), self._notice)
         if config.connect == "start":
             ways.connect(engine)
-        engine.look_ns = LOOK_NS
         engine.abort = self.abort
         engine.neighbours = [rank for rank, name in enumerate(ways.names)
                              if name in ("self", "shm")]

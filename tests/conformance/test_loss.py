@@ -103,3 +103,82 @@ def test_death_in_the_middle_of_a_rendezvous(world):
         w.run(w.comms[2].Isend(pattern(10), dest=0),
               w.comms[0].Irecv(np.zeros(10, np.uint8), source=2))
         assert sends
+
+
+def connected(world, **more):
+    """Two ranks; rank 0 looks after its peer in every call that does not wait."""
+    w = world(2, look_ns=1, **more)
+    connect_all(w)
+    return w
+
+
+SENDS = {
+    "Isend": lambda comm, data: comm.Isend(data, dest=1),
+    "isend": lambda comm, data: comm.isend(1, dest=1),
+    "Issend": lambda comm, data: comm.Issend(data, dest=1),
+    "persistent": lambda comm, data: comm.Send_init(data, dest=1).Start(),
+}
+
+
+@pytest.mark.parametrize("kind", SENDS)
+def test_sends_that_never_wait_are_told(world, kind):
+    """Section 8: a rank that only starts small sends gets the error after a few calls."""
+    with connected(world, seed=5) as w:
+        w.kill(1)
+        accepted = []
+        with pytest.raises(PeerLostError, match="1"):
+            for _ in range(10):
+                w.turn()
+                accepted.append(SENDS[kind](w.comms[0], pattern(8)))
+        assert len(accepted) < 5
+        accepted.clear()
+
+
+def test_test_loop_is_told(world):
+    """Section 8: a receive that is only tested ends."""
+    with connected(world, seed=6) as w:
+        request = w.comms[0].Irecv(np.zeros(8, np.uint8), source=1)
+        w.kill(1)
+        with pytest.raises(PeerLostError, match="1"):
+            for _ in range(10):
+                w.turn()
+                request.Test()
+
+
+def test_probe_loop_is_told(world):
+    """Section 8: looking for a message of the dead is an error; for anybody's, if none is left."""
+    for source in (1, MPI.ANY_SOURCE):
+        with connected(world, seed=7) as w:
+            w.kill(1)
+            with pytest.raises(PeerLostError):
+                for _ in range(10):
+                    w.turn()
+                    w.comms[0].Iprobe(source=source)
+
+
+def test_anybody_tested_is_told(world):
+    """A receive from anybody ends when the last other rank has died."""
+    with connected(world, seed=8) as w:
+        request = w.comms[0].Irecv(np.zeros(8, np.uint8), source=MPI.ANY_SOURCE)
+        w.kill(1)
+        with pytest.raises(PeerLostError, match="every possible source"):
+            for _ in range(10):
+                w.turn()
+                request.Test()
+
+
+def test_no_send_after_an_error(world):
+    """E1: once an operation said that the peer is lost, no send to it is accepted."""
+    with world(2, seed=9) as w:
+        connect_all(w)
+        w.kill(1)
+        data = pattern(300_000)
+        try:
+            w.run(w.comms[0].Isend(data, dest=1))
+        except PeerLostError:
+            pass
+        else:
+            raise AssertionError("no error")
+        for _ in range(3):
+            with pytest.raises(PeerLostError):
+                w.comms[0].Isend(pattern(8), dest=1)

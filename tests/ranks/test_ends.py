@@ -313,3 +313,89 @@ print("all")
     assert outcome.ok().out == "all\nall\n"
     assert wait_until(lambda: not jobs.processes(), 5)
     jobs.check_clean()
+
+
+# What rank 0 does again and again while rank 1 is dead; None: it did not need rank 1.
+AFTER_DEATH = {
+    "send": "comm.send(1, 1, 1)",
+    "isend": "comm.isend(1, 1, 1).wait()",
+    "dropped isend": "comm.isend(1, 1, 1)",
+    "Send": "comm.Send(np.ones(1), 1, 1)",
+    "Isend": "comm.Isend(np.ones(1), 1, 1).Test()",
+    "Bsend": "comm.Bsend(np.ones(1), 1, 1)",
+    "Ssend": "comm.Ssend(np.ones(1), 1, 1)",
+    "persistent": "persistent.Start(); persistent.Wait()",
+    "duplicate": "twin.send(1, 1, 1)",
+    "iprobe": "comm.iprobe(1, 7)",
+    "improbe": "comm.improbe(1, 7)",
+    "test": "pending.test()",
+    "Test": "buffered.Test()",
+    "testany": "MPI.Request.testany([pending])",
+    "testall": "MPI.Request.Testall([buffered])",
+    "sendrecv": "comm.sendrecv(1, 1, 1, None, 1, 7)",
+    "beside another": "comm.send(1, 2, 1); comm.recv(None, 2, 1); comm.send(1, 1, 1)",
+}
+
+
+@pytest.mark.parametrize("call", AFTER_DEATH)
+def test_every_call_looks_after_the_dead(jobs, call):
+    """A rank that only starts, tests or looks gets the error after a few calls, and then at once;
+    the other rank goes on."""
+    outcome = jobs.run(HEAD + f"""
+twin = comm.Dup()
+if comm.rank == 1:
+    comm.send(os.getpid(), 0, 9)
+    while True: comm.recv(source=0, tag=1)
+elif comm.rank == 2:
+    while comm.recv(source=0, tag=1): comm.send(1, 0, 1)
+else:
+    pid = comm.recv(source=1, tag=9)
+    persistent = comm.Send_init(np.ones(1), 1, 1)
+    pending, buffered = comm.irecv(None, 1, 7), comm.Irecv(np.ones(1), 1, 7)
+    for _ in range(5): comm.send(1, 1, 1)
+    os.kill(pid, signal.SIGKILL)
+    while open(f"/proc/{{pid}}/stat").read().rsplit(")", 1)[1].split()[0] != "Z": time.sleep(0.01)
+    calls = 0
+    try:
+        while True:
+            time.sleep(0.01)
+            {call_lines(AFTER_DEATH[call])}
+            calls += 1
+            assert calls < 10, "not told"
+    except PeerLostError as error:
+        assert error.peer == 1, error
+    for again in range(3):
+        try: comm.send(1, 1, 1)
+        except PeerLostError: pass
+        else: raise AssertionError("accepted")
+    comm.send(1, 2, 1)
+    comm.recv(None, 2, 1)
+    comm.send(0, 2, 1)
+    print("told")
+""", 3, "--grace", "60", limit=60)
+    assert outcome.out == "told\n" and "Traceback" not in outcome.err, outcome
+
+
+def call_lines(code):
+    """Statements of one line, each on its own line of the loop above."""
+    return code.replace("; ", "\n" + 12 * " ")
+
+
+@pytest.mark.parametrize("call", ["part.recv(None)", "part.irecv(None).wait()", "part.Probe()",
+                                  "MPI.Request.Waitany([part.irecv(None)])",
+                                  "MPI.Request.waitall([part.Irecv(np.ones(1))])"])
+def test_anybody_of_a_communicator_without_others(jobs, call):
+    """A wait for anybody ends when the other members have died, though rank 2 lives."""
+    outcome = jobs.run(HEAD + f"""
+part = comm.Split(comm.rank == 2)
+if comm.rank == 1:
+    time.sleep(0.3)
+    os.kill(os.getpid(), signal.SIGKILL)
+elif comm.rank == 2:
+    comm.recv(None, 0)
+else:
+    try: {call}
+    except PeerLostError as error: print("told")
+    comm.send(1, 2)
+""", 3, "--grace", "60", limit=60)
+    assert outcome.out == "told\n" and "Traceback" not in outcome.err, outcome

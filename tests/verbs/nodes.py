@@ -145,6 +145,11 @@ class Cable:
             self._lossy("change", node, end, percent)
 
     @property
+    def bound(self):
+        """Peer timeouts within which a silence that is longer than one of them is noticed."""
+        return 2.5 if self.kind == "siw" else 1.25
+
+    @property
     def waits_for_users(self):
         """Whether a device is removed only when nobody uses it any more (siw)."""
         return self.kind == "siw"

@@ -81,6 +81,11 @@ cdef class CommBase:
         self.engine = engine
         self.members = members
         self.context = context * CONTEXTS
+        if members.size < engine.size:
+            # So that a wait for anybody ends when its members have ended, and others go on.
+            ranks = members.world_ranks()
+            for kind in range(CONTEXTS):
+                engine.groups[self.context + kind] = ranks
         self.identity = Identity.__new__(Identity)
         self.identity.label = label
         self.identity.locks = {}
@@ -92,6 +97,8 @@ cdef class CommBase:
     cdef int free_all(self) except -1:
         cdef CommBase handle
         self.freed = True
+        for kind in range(CONTEXTS):
+            self.engine.groups.pop(self.context + kind, None)
         for reference in self.identity.handles:
             handle = reference()
             if handle is not None:

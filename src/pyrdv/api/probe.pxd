@@ -10,3 +10,5 @@ cdef class ProbedMessages(BufferMessages):
     cdef int wait_for(self, long long source, long long tag, Status status,
                       message_t **taken) except -1
     cdef int expect(self, long long source) except -1
+    cdef bint glance(self, long long source, long long tag, Status status,
+                     message_t **taken) except -1

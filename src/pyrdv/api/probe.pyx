@@ -7,8 +7,9 @@ from pyrdv.api.buffers cimport acquire, span
 from pyrdv.api.p2p cimport BufferMessages
 from pyrdv.api.request cimport Request
 from pyrdv.api.status cimport Status
+from pyrdv.engine.calls cimport engine_peer_died
 from pyrdv.engine.state cimport OP_FINALIZED, message_t
-from pyrdv.progress.polling cimport patience_looks, patience_reset, patience_t, wait_turn
+from pyrdv.progress.polling cimport alone, patience_looks, patience_reset, patience_t, wait_turn
 
 from pyrdv.api import buffered
 from pyrdv.errors import PeerLostError, from_status
@@ -49,11 +50,20 @@ cdef class ProbedMessages(BufferMessages):
         if source >= 0:
             if glance8(&self.engine.c.peers[self.members.to_world(<int> source)].state) in (2, 3):
                 raise self.failure(2, <int> source, 0, 0, 0)
-        elif self.engine.c.size > 1 and self.members.size > 1 \
-                and glance32(&self.engine.c.peers_left) == 0:
+        elif self.members.size > 1 and alone(self.engine, self.context):
             raise PeerLostError("a probe for any source can never succeed: all other ranks "
                                 "have finished", peer=ANY_SOURCE_, reason="finished")
         return 0
+
+    cdef bint glance(self, long long source, long long tag, Status status,
+                     message_t **taken) except -1:
+        """Look without waiting: a loop of such looks must not go on after a death for ever."""
+        if self.look(source, tag, status, taken):
+            return True
+        if glance32(&self.engine.c.peers_lost) and (source < 0 or engine_peer_died(
+                self.engine.c, self.members.to_world(<int> source))):
+            self.expect(source)
+        return False
 
     def Iprobe(self, long long source=ANY_SOURCE_, long long tag=ANY_TAG_NUMBER,
                Status status=None):
@@ -63,7 +73,7 @@ cdef class ProbedMessages(BufferMessages):
         """
         if self.no_process(source, tag, status):
             return True
-        return self.look(source, tag, status, NULL)
+        return self.glance(source, tag, status, NULL)
 
     def Probe(self, long long source=ANY_SOURCE_, long long tag=ANY_TAG_NUMBER,
               Status status=None):
@@ -78,7 +88,7 @@ cdef class ProbedMessages(BufferMessages):
         cdef message_t *m = NULL
         if self.no_process(source, tag, status):
             return self.matched(NULL)
-        return self.matched(m) if self.look(source, tag, status, &m) else None
+        return self.matched(m) if self.glance(source, tag, status, &m) else None
 
     def Mprobe(self, long long source=ANY_SOURCE_, long long tag=ANY_TAG_NUMBER,
                Status status=None):

@@ -22,11 +22,15 @@ from pyrdv.engine.calls cimport engine_cancel, engine_release, engine_test
 from pyrdv.engine.engine cimport adopt
 from pyrdv.engine.lacking cimport complain
 from pyrdv.engine.state cimport OP_CANCELLED, OP_COMPLETE, OP_ENDED, OP_FINALIZED, op_t
-from pyrdv.progress.polling cimport help_pending, wait
+from pyrdv.progress.polling cimport end_hopeless, help_pending, wait
 
 from pyrdv.api import handles
 from pyrdv.api.constants import UNDEFINED
 from pyrdv.errors import RequestError, from_status
+
+
+cdef extern from "order.h" nogil:
+    uint32_t glance32(const uint32_t *where)
 
 
 @cython.freelist(128)
@@ -135,6 +139,9 @@ cdef class Request:
             help_pending(self.comm.engine, False)
             if self.op != NULL:
                 complain(self.comm.engine, self.op, self.generation)
+            # A receive from anybody whom a death has left alone would be tested for ever.
+            if self.op != NULL and glance32(&self.comm.engine.c.peers_lost):
+                end_hopeless(self.comm.engine, self.op, self.generation, False)
             return False
         self.settle()
         return True

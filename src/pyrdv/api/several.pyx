@@ -3,7 +3,8 @@
 from pyrdv.api.request cimport Request
 from pyrdv.api.status cimport Status
 from pyrdv.engine.calls cimport LARGE, engine_wanted
-from pyrdv.progress.polling cimport patience_looks, patience_reset, patience_t, wait_turn
+from pyrdv.progress.polling cimport (
+    end_hopeless, patience_looks, patience_reset, patience_t, wait_turn)
 
 from pyrdv.api.constants import UNDEFINED
 
@@ -143,6 +144,16 @@ cdef tuple look_for_any(tuple requests):
     return UNDEFINED, not some
 
 
+cdef int end_all_hopeless(tuple requests) except -1:
+    """Receives from anybody that nobody can serve any more end; see `wait`."""
+    cdef Request request
+    for request in requests:
+        request = request.root()
+        if request.op != NULL:
+            end_hopeless(request.comm.engine, request.op, request.generation, True)
+    return 0
+
+
 cdef object wait_for_any(tuple requests):
     cdef patience_t patience
     cdef Request request = None
@@ -156,4 +167,5 @@ cdef object wait_for_any(tuple requests):
         index, flag = look_for_any(requests)
         if flag:
             return index
-        wait_turn(request.comm.engine, &patience)
+        if wait_turn(request.comm.engine, &patience):
+            end_all_hopeless(requests)

@@ -74,6 +74,12 @@ cdef bint engine_room(engine_t *e, op_t *op, uint32_t generation, char **room,
                       uint64_t *length) noexcept nogil
 # `op` is a receive from anybody and nobody is left who could send: it ends as lost.
 cdef bint engine_hopeless(engine_t *e, op_t *op, uint32_t generation) noexcept nogil
+# `op` is a receive from anybody that was not matched: it ends as lost, if so.
+cdef bint engine_abandon(engine_t *e, op_t *op, uint32_t generation) noexcept nogil
+# Whether `peer` died.
+cdef bint engine_peer_died(const engine_t *e, uint32_t peer) noexcept nogil
+# Whether nothing comes from `peer` any more.
+cdef bint engine_peer_ended(const engine_t *e, uint32_t peer) noexcept nogil
 cdef void engine_release(engine_t *e, op_t *op) noexcept nogil
 # Whether `peer` ended in good order.
 cdef bint engine_peer_finished(engine_t *e, uint32_t peer) noexcept nogil

@@ -321,10 +321,22 @@ cdef bint engine_room(engine_t *e, op_t *op, uint32_t generation, char **room,
 
 
 cdef bint engine_hopeless(engine_t *e, op_t *op, uint32_t generation) noexcept nogil:
+    return e.peers_left == 0 and e.size > 1 and engine_abandon(e, op, generation)
+
+
+cdef bint engine_peer_died(const engine_t *e, uint32_t peer) noexcept nogil:
+    return e.peers[peer].state == PEER_LOST
+
+
+cdef bint engine_peer_ended(const engine_t *e, uint32_t peer) noexcept nogil:
+    cdef const peer_t *p = &e.peers[peer]
+    return p.finished == 2 or p.state == PEER_CLOSED or p.state == PEER_LOST
+
+
+cdef bint engine_abandon(engine_t *e, op_t *op, uint32_t generation) noexcept nogil:
     cdef bint ended = False
     engine_lock(&e.lock)
-    if op.generation == generation and op.state == OP_POSTED and op.peer == ANY_PEER \
-            and e.peers_left == 0 and e.size > 1:
+    if op.generation == generation and op.state == OP_POSTED and op.peer == ANY_PEER:
         posted_remove(e, op)
         op_complete(e, op, OP_PEER_LOST)
         ended = True

@@ -13,6 +13,7 @@ cdef class Engine:
     cdef readonly bint ending       # its world ends: nothing new is started
     cdef readonly bint closed       # it has ended: nothing under way goes on
     cdef readonly Registrations registrations
+    cdef readonly dict groups       # context -> world ranks whose messages it carries
     cdef public object notice       # called by waits now and then; None
     cdef public object abort        # ends the job with a status; set by the world
     cdef public object blamed       # called with the world rank of a peer that an error names; None

@@ -12,6 +12,8 @@ class Engine:
     abort: Callable[[int], NoReturn] | None
     blamed: Callable[[int], None] | None
     look_ns: int
+    @property
+    def groups(self) -> dict[int, Any]: ...
     neighbours: Sequence[int] | None
     def __new__(
         cls,
@@ -29,6 +31,7 @@ class Engine:
         initial_turn: bool = True,
         registrations: Registrations | None = None,
         figures: Sequence[Mapping[str, Any] | None] = (),
+        look_ns: int = 0,
         **pipeline: str | int,
     ) -> Engine: ...
     @property

@@ -15,16 +15,17 @@ from pyrdv.engine.lanes cimport lanes_configure
 from pyrdv.engine.looking cimport look_every
 from pyrdv.engine.matching cimport index_free, index_init
 from pyrdv.engine.op cimport cache_open, pools_free, pools_reserve
+from pyrdv.engine.opening cimport add_fabrics, open_wait, set_allowance
 from pyrdv.engine.peer cimport peer_connect
 from pyrdv.engine.protocols.finish cimport finish_post
 from pyrdv.engine.speculation.policies cimport policy_choose, policy_free
 from pyrdv.engine.state cimport (
-    ANY_PEER, ANY_TAG_, CLASSES, FABRICS_MAX, OP_CANCELLING, OP_COMPLETE, OP_ENDED, OP_FREE,
+    ANY_PEER, ANY_TAG_, FABRICS_MAX, OP_CANCELLING, OP_COMPLETE, OP_ENDED, OP_FREE,
     OP_LACKING, OP_LANDING, OP_LANELESS, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING,
     OP_READY, OP_SEND, OP_WAITING, OP_WRITING, OPS_PER_SLAB, PEER_CLOSED, PEER_NEW, PEER_SELF,
     PEER_UP, UNIT, engine_t, op_t, peer_t, ticks_scale)
 from pyrdv.engine.step cimport maintain, turn
-from pyrdv.fabrics.contract cimport CAP_POLLED, EVENT_CLOSED, EVENT_LOST, FABRIC_AGAIN, Fabric
+from pyrdv.fabrics.contract cimport EVENT_CLOSED, EVENT_LOST, FABRIC_AGAIN
 from pyrdv.memory.mappings cimport cache_idle
 from pyrdv.memory.registration cimport Registrations
 
@@ -50,65 +51,12 @@ cdef extern from "<sys/epoll.h>" nogil:
     struct epoll_event:
         uint32_t events
         epoll_data_t data
-    int EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLLIN
-    int epoll_create1(int flags)
+    int EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLLIN
     int epoll_ctl(int epfd, int op, int fd, epoll_event *event)
-
-cdef extern from "<sys/eventfd.h>" nogil:
-    int EFD_CLOEXEC, EFD_NONBLOCK
-    int eventfd(unsigned int initial, int flags)
 
 
 if fork_watch():
     raise MemoryError("pthread_atfork")
-
-
-cdef enum:
-    ALLOWANCE_LEAST = 1 << 16   # bytes of eager credit per peer, whatever their number
-    ALLOWANCE_MOST = 1 << 30
-
-
-cdef int add_fabrics(engine_t *e, fabrics, routes) except -1:
-    cdef int i
-    cdef Fabric fabric
-    for fabric in fabrics:
-        if fabric.handle.rank != e.rank or fabric.handle.size != e.size:
-            raise ValueError(
-                f"a fabric for rank {fabric.rank} of {fabric.size} cannot serve "
-                f"rank {e.rank} of {e.size}")
-        e.fabrics[e.fabric_count] = fabric.handle
-        e.polled |= (fabric.handle.capabilities & CAP_POLLED) != 0
-        e.fabric_count += 1
-    for i in range(<int> e.size):
-        e.peers[i].rank = i
-        e.peers[i].classes = NULL if e.classes == NULL else &e.classes[i * CLASSES]
-        if i == <int> e.rank:
-            e.peers[i].state = PEER_SELF
-        else:
-            e.peers[i].fabric = e.fabrics[<int> routes.get(i, 0)]
-    return 0
-
-
-cdef void set_allowance(engine_t *e, uint64_t unexpected_max) noexcept:
-    cdef uint64_t share = unexpected_max // (e.size - 1 if e.size > 1 else 1)
-    share = min(max(share, <uint64_t> ALLOWANCE_LEAST), <uint64_t> ALLOWANCE_MOST)
-    e.eager_units = <uint32_t> (share // UNIT)
-
-
-cdef int open_wait(engine_t *e) except -1:
-    cdef epoll_event event
-    cdef int i
-    e.local_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
-    e.wait_fd = epoll_create1(EPOLL_CLOEXEC)
-    if e.local_fd < 0 or e.wait_fd < 0:
-        raise OSError("no file descriptor left for the engine; raise `ulimit -n`")
-    memset(&event, 0, sizeof(event))
-    event.events = EPOLLIN
-    epoll_ctl(e.wait_fd, EPOLL_CTL_ADD, e.local_fd, &event)
-    for i in range(e.fabric_count):
-        if e.fabrics[i].wake_fd >= 0:
-            epoll_ctl(e.wait_fd, EPOLL_CTL_ADD, e.fabrics[i].wake_fd, &event)
-    return 0
 
 
 @cython.no_gc_clear     # requests that end with it still hand it their operations
@@ -146,6 +94,8 @@ cdef class Engine:
         What may stay registered between messages; used by no other engine.
     figures : sequence of dict or None
         What is known of the costs of each fabric, as ``pyrdv tune`` measures them.
+    look_ns : int
+        How often calls that do not wait look whether the peers live, in ns; 0: by turns only.
     **pipeline
         Those of `pyrdv.engine.lanes.DEFAULTS`.
 
@@ -160,7 +110,7 @@ cdef class Engine:
                   uint64_t unexpected_max=64 << 20, uint64_t spin_ns=20000,
                   uint64_t yield_ns=50000, routes=None, speculation="indexed", uint32_t adapt=80,
                   windows=(8, 16, 2), bint initial_turn=True, Registrations registrations=None,
-                  figures=(), **pipeline):
+                  figures=(), uint64_t look_ns=0, **pipeline):
         cdef engine_t *e
         if not 0 <= rank < size:
             raise ValueError(f"rank {rank} is not in 0..{size - 1}")
@@ -181,7 +131,7 @@ cdef class Engine:
         e.spin_ns = spin_ns
         e.yield_ns = yield_ns
         ticks_begin(&e.ticks)
-        look_every(e, 0)
+        look_every(e, look_ns)
         e.peers = <peer_t *> PyMem_Calloc(size, sizeof(peer_t))
         if e.peers == NULL or index_init(&e.posted) or index_init(&e.unexpected) \
                 or pools_reserve(e):
@@ -196,6 +146,7 @@ cdef class Engine:
         self.orphans = []
         self.pending = {}
         self.ends = {}
+        self.groups = {}
         self.matched = set()
         self.watchers = WeakKeyDictionary()
         self.reap_at = 32
@@ -233,15 +184,6 @@ cdef class Engine:
     def wait_fd(self):
         """Descriptor that becomes readable when an armed engine has work."""
         return self.c.wait_fd
-
-    @property
-    def look_ns(self):
-        """How often calls that do not wait look whether peers live, ns; 0: by turns only."""
-        return self.c.look_ns
-
-    @look_ns.setter
-    def look_ns(self, uint64_t ns):
-        look_every(self.c, ns)
 
     def step(self):
         """Make one turn of progress; returns how many things happened."""

@@ -24,8 +24,8 @@ from libc.string cimport memset
 from pyrdv.engine.op cimport memory_new
 from pyrdv.engine.speculation.adaptation cimport advice_told
 from pyrdv.engine.state cimport (
-    MESSAGE_UNITS, OP_LACKING, OP_PEER_LOST, OP_QUEUED, OP_READY, PEER_CLOSED, PEER_LOST, PEER_NEW,
-    PEER_UP, SENT_LOG, TELL, UNIT, engine_t, op_t, peer_t, sent_t)
+    MESSAGE_UNITS, OP_LACKING, OP_PEER_LOST, OP_QUEUED, OP_READY, PEER_CLOSED, PEER_DEAF, PEER_LOST,
+    PEER_NEW, PEER_UP, SENT_LOG, TELL, UNIT, engine_t, op_t, peer_t, sent_t)
 from pyrdv.engine.wire cimport PACKET_ADVICE, PACKET_CREDIT, WIRE_HEADER, header_t
 from pyrdv.fabrics.contract cimport (
     FABRIC_AGAIN, FABRIC_FAILED, FABRIC_OK, WR_SEND, work_request)
@@ -44,7 +44,7 @@ cdef void peer_activate(engine_t *e, peer_t *p) noexcept nogil:
 
 cdef int peer_connect(engine_t *e, peer_t *p) noexcept nogil:
     cdef int status
-    if p.state == PEER_LOST or p.state == PEER_CLOSED:
+    if p.state == PEER_LOST or p.state == PEER_CLOSED or p.state == PEER_DEAF:
         return OP_PEER_LOST
     if p.state == PEER_NEW:
         if e.policy != NULL and p.sent == NULL:

@@ -31,9 +31,14 @@ cdef bint pause(engine_t *e, patience_t *p) noexcept nogil
 # Wait for `op`.  Returns when it is complete (or was released by another
 # thread).  Raises what a signal handler raises; the op is then as it was.
 cdef int wait(Engine engine, op_t *op, uint32_t generation) except -1
+# If nobody is left who could send what `op` receives, from anybody, it ends as lost.  `waits`: the
+# caller does, so an orderly end counts as well as a death.
+cdef int end_hopeless(Engine engine, op_t *op, uint32_t generation, bint waits) except -1
+# Whether nobody is left in the communicator of `context` but this process.
+cdef bint alone(Engine engine, uint32_t context) except -1
 # Let what is under way in `engine.pending` go on: receives of objects, whose next step needs
 # the GIL.  Without `fully`, many of them are only looked at now and then.
 cdef int help_pending(Engine engine, bint fully) except -1
 # One turn and one pause outside the GIL, then signal handlers and notices if it
-# slept.  The caller calls patience_looks before it looks at its condition.
+# slept, which it returns.  The caller calls patience_looks before it looks at its condition.
 cdef int wait_turn(Engine engine, patience_t *p) except -1

@@ -19,11 +19,11 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from pyrdv.engine.calls cimport (
-    cpu_relax, engine_hopeless, engine_room, engine_sleep_finish, engine_sleep_prepare, engine_test,
-    engine_turn)
+    cpu_relax, engine_abandon, engine_hopeless, engine_peer_ended, engine_room,
+    engine_sleep_finish, engine_sleep_prepare, engine_test, engine_turn)
 from pyrdv.engine.engine cimport Engine
 from pyrdv.engine.lacking cimport complain
-from pyrdv.engine.state cimport OP_FINALIZED, engine_t, op_t, ticks_scale
+from pyrdv.engine.state cimport ANY_PEER, OP_FINALIZED, engine_t, op_t, ticks_scale
 
 from pyrdv.errors import from_status
 
@@ -52,6 +52,9 @@ cdef extern from "<poll.h>" nogil:
     short POLLIN
     int poll(pollfd *fds, unsigned long count, int timeout)
 
+
+#: How often calls that do not wait, as sends of small messages, look whether the peers live, ns.
+LOOK_NS = 5_000_000
 
 cdef enum:
     POLLS_WITH_GIL = 100        # about 2 µs
@@ -193,6 +196,7 @@ cdef int wait(Engine engine, op_t *op, uint32_t generation) except -1:
             return 0
         look_around(engine)
         complain(engine, op, generation)
+        end_hopeless(engine, op, generation, True)
 
 
 cdef int help_pending(Engine engine, bint fully) except -1:
@@ -216,6 +220,28 @@ cdef int help_pending(Engine engine, bint fully) except -1:
     return 0
 
 
+cdef bint alone(Engine engine, uint32_t context) except -1:
+    group = engine.groups.get(context)
+    if group is None:
+        return glance32(&engine.c.peers_left) == 0 and engine.c.size > 1
+    if len(group) < 2:
+        return False
+    for rank in group:
+        if rank != engine.c.rank and not engine_peer_ended(engine.c, rank):
+            return False
+    return True
+
+
+cdef int end_hopeless(Engine engine, op_t *op, uint32_t generation, bint waits) except -1:
+    # Whether it is still posted is asked again under the lock.
+    if glance32(&engine.c.peers_left) + 1 == engine.c.size or op.peer != ANY_PEER \
+            or not waits and glance32(&engine.c.peers_lost) == 0:
+        return 0
+    if alone(engine, op.context):
+        engine_abandon(engine.c, op, generation)
+    return 0
+
+
 cdef int look_around(Engine engine) except -1:
     PyErr_CheckSignals()
     if engine.closed:
@@ -234,7 +260,7 @@ cdef int wait_turn(Engine engine, patience_t *p) except -1:
     if slept:
         look_around(engine)
     help_pending(engine, slept)
-    return 0
+    return slept
 
 
 def patience(longer, yields, waited, came):

@@ -10,17 +10,12 @@ N3  An address is bound for each listener, never the wildcard: iWARP cannot
 N4  A link that was up ends here: what has arrived is taken first, so that a
     peer that said BYE and left is not taken for lost (F7).  A disconnection or
     a failure alone does not say which of the two it was.
-N5  A dead machine or a cut cable raises no event.  A link that was silent for
-    ``probe_every`` is probed: a READ of the peer's control word, which its
-    device or its kernel answers, not its program.  If that stays out until
-    three quarters of the peer timeout have passed since the last look at
-    which the link was heard of, and half of it since the probe, the peer is
-    lost; with the time until that look and the next one, that is within the
-    whole.  The device's own repetitions are not relied on: rxe repeats a READ
-    for ever.  A probe waits behind the transfers that were posted before it,
-    so these are small pieces (TRANSFER_MAX), each of which is heard.  Time
-    during which this process did not look counts for nobody: completions are
-    taken before anything is concluded.
+N5  A dead machine or a cut cable raises no event.  A silent link is probed: a
+    READ of the peer's control word, which its device or kernel answers, not
+    its program; `silence` says when, and when it is given up.  rxe itself
+    repeats for ever.  A probe waits behind earlier transfers, so these are
+    small pieces (TRANSFER_MAX), each of which is heard.  What this process
+    did not see counts for nobody: completions are taken before the verdict.
 N6  A removed device is let go of at once and completely, for its removal waits.
 N7  While events wait, nothing is concluded from the time: what refutes it may be
     among them.  But strangers could send requests for ever, so after CROWD full
@@ -42,6 +37,8 @@ from pyrdv.fabrics.verbs.librdmacm cimport (
 from pyrdv.fabrics.verbs.link cimport link_bury, link_down, link_free, links_settle, now_ns
 from pyrdv.fabrics.verbs.memory cimport memory_close
 from pyrdv.fabrics.verbs.posting cimport link_fail, link_owe
+from pyrdv.fabrics.verbs.silence cimport (
+    SILENCE_ASK, SILENCE_LOST, silence_ends, silence_judge)
 from pyrdv.fabrics.verbs.state cimport (
     FAIL_DEVICE, FAIL_DISCONNECTED, FAIL_NONE, FAIL_SILENT, LINK_DOWN, LINK_UP, OWE_BYE,
     OWE_PROBE, RXE_VENDOR, SIW_VENDOR, link_t, peer_t, verbs_t)
@@ -171,15 +168,17 @@ cdef int hear_device(verbs_t *f) noexcept nogil:
 
 cdef bint silent(verbs_t *f, link_t *link, int64_t now) noexcept nogil:
     """Probe a silent link; whether it has been silent for too long (N5)."""
+    cdef int verdict
     if link.heard:
         link.heard = 0
         link.heard_at = now
-    if link.probed_at == 0:
-        if now - link.heard_at >= f.probe_every:
-            link.probed_at = now
-            link_owe(f, link, OWE_PROBE)
-        return False
-    if now - link.probed_at < f.peer_timeout // 2 or now - link.heard_at < f.peer_timeout * 3 // 4:
+        if link.probed_at:
+            link.probed_at = now    # it waits behind what was heard
+    verdict = silence_judge(now, link.heard_at, link.probed_at, f.peer_timeout, f.iwarp)
+    if verdict == SILENCE_ASK:
+        link.probed_at = now
+        link_owe(f, link, OWE_PROBE)
+    if verdict != SILENCE_LOST:
         return False
     links_settle(f)
     return not link.heard and link.probed_at != 0
@@ -195,7 +194,7 @@ cdef bint look(verbs_t *f, link_t *link, int64_t now) noexcept nogil:
     if link.state != LINK_UP:
         return join_look(f, link, now)
     if link.failure == FAIL_NONE and not link.ending and silent(f, link, now):
-        link_fail(f, link, FAIL_SILENT, 0)
+        link_fail(f, link, FAIL_SILENT, <int> ((now - link.probed_at) // 1000000))
     if link.failure == FAIL_NONE and not link.ending:
         if f.peers[link.peer].leaving and not link.bye_sent and not link.owed & OWE_BYE:
             link_owe(f, link, OWE_BYE)  # it came up after verbs_disconnect
@@ -236,14 +235,15 @@ cdef int look_around(verbs_t *f, int64_t now) noexcept nogil:
 
 cdef int64_t connection_due(const verbs_t *f) noexcept nogil:
     cdef int64_t due = f.probe_every
-    cdef int64_t now = 0
+    cdef int64_t now = now_ns()
     cdef int64_t left
     cdef uint32_t i
     for i in range(f.link_room):
-        if f.links[i] != NULL and f.links[i].state != LINK_UP and f.links[i].state != LINK_DOWN:
-            if now == 0:
-                now = now_ns()
+        if f.links[i] != NULL and f.links[i].state != LINK_DOWN:
             left = f.links[i].deadline - now
+            if f.links[i].state == LINK_UP:
+                left = silence_ends(f.links[i].heard_at, f.links[i].probed_at, f.peer_timeout,
+                                    f.iwarp) - now
             due = min(due, left if left > 0 else 1)
     return due
 

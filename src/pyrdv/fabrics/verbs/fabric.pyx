@@ -400,7 +400,7 @@ cdef class VerbsFabric(Fabric):
         if failure == FAIL_NONE:
             return ""
         place = self.texts.get(peer)
-        why = explain(failure, detail, self.state.peer_timeout / 1e9, self._figures(),
+        why = explain(failure, detail, self._figures(),
                       self.state.lib.ibv_wc_status_str(<ibv_wc_status> detail).decode()
                       if failure == FAIL_TRANSPORT else "")
         return f"rank {peer}{f' ({place})' if place else ''} is lost: {why} ({self.device})"

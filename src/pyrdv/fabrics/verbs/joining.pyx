@@ -24,7 +24,7 @@ J5  On iWARP the kernel waits, when an id is destroyed, for the answer to its
     more, and the answer, whatever it is, ends it.  For the same reason only
     the kernel's time-out has a request repeated.
 J6  A peer to which the set-up failed stays lost: peer.failure.  Its reason is
-    in peer.wc_status: reject_reason or equipment << 16 | detail, or an errno.
+    in peer.wc_status: reject_reason or equipment << 16 | detail, an errno, or ms.
 J7  A connection has the path MTU of the active side's port: the connection
     manager knows no other, and larger packets would be lost on the way to a
     smaller port (field case N02).  So the side with the smaller one connects:
@@ -49,6 +49,7 @@ from pyrdv.fabrics.verbs.librdmacm cimport (
 from pyrdv.fabrics.verbs.link cimport (
     LACK_ID, LACK_LINK, link_equip, link_free, link_new, link_strip, link_up, links_settle, now_ns)
 from pyrdv.fabrics.verbs.posting cimport control_send
+from pyrdv.fabrics.verbs.silence cimport transport_patience
 from pyrdv.fabrics.verbs.state cimport (
     FAIL_DEVICE, FAIL_DISCONNECTED, FAIL_LOCAL, FAIL_NONE, FAIL_REFUSED, FAIL_SILENT, KIND_HELLO,
     LINK_ACCEPTED, LINK_CONNECTING, LINK_DOWN, LINK_NEW, LINK_RESOLVING, LINK_UP, link_t, peer_t,
@@ -62,10 +63,6 @@ cdef enum:
     RIVAL_NS = 500_000_000          # until an attempt that was refused for the other's is repeated
     DEAF_NS = 500_000_000           # for a peer whose kernel says that nobody listens
     NOBODY_LISTENS = 8              # reason in an InfiniBand refusal: no such service
-    ACK_UNIT_NS = 4096              # of the transport's time-out, times a power of two
-    ACK_LOW = 14                    # 67 ms
-    ACK_HIGH = 17                   # 0.54 s
-    RETRIES = 7                     # the most that the transport can do
     NEVER_BIT = 62                  # of a deadline that never comes
 
 
@@ -91,17 +88,6 @@ cdef void join_fail(verbs_t *f, link_t *link, int failure, int detail) noexcept 
 
 # Parameters of a connection -------------------------------------------------
 
-cdef int transport_retries(const verbs_t *f, uint8_t *ack) noexcept nogil:
-    """Time-out and retries with which loss is noticed within about 0.6 of the peer timeout."""
-    cdef int64_t budget = f.peer_timeout * 3 // 5
-    cdef int64_t tries
-    ack[0] = ACK_LOW
-    while ack[0] < ACK_HIGH and (<int64_t> ACK_UNIT_NS << (ack[0] + 1)) * (RETRIES + 1) <= budget:
-        ack[0] += 1
-    tries = budget // (<int64_t> ACK_UNIT_NS << ack[0])
-    return 1 if tries <= 2 else RETRIES if tries > RETRIES else <int> tries - 1
-
-
 cdef void parameters(verbs_t *f, rdma_cm_id *ident, rdma_conn_param *out, const void *data,
                      uint8_t length) noexcept nogil:
     cdef uint8_t ack
@@ -111,14 +97,12 @@ cdef void parameters(verbs_t *f, rdma_cm_id *ident, rdma_conn_param *out, const 
     out.responder_resources = <uint8_t> f.reads_max
     out.initiator_depth = <uint8_t> f.reads_init_max
     out.flow_control = 1
-    out.retry_count = <uint8_t> transport_retries(f, &ack)
+    # On an old kernel that refuses the option the time-out is 0.54 s.
+    transport_patience(f.peer_timeout, f.frail_fence, &ack, &out.retry_count)
     # Never needed (V3); iWARP has none.
     out.rnr_retry_count = 0 if f.iwarp else 7
-    if not f.iwarp and f.lib.rdma_set_option(ident, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT,
-                                             &ack, sizeof(ack)):
-        # An old kernel: its time-out is 0.54 s.
-        out.retry_count = <uint8_t> max(1, min(
-            RETRIES, f.peer_timeout * 3 // 5 // (<int64_t> ACK_UNIT_NS << ACK_HIGH) - 1))
+    if not f.iwarp:
+        f.lib.rdma_set_option(ident, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &ack, sizeof(ack))
 
 
 cdef void negotiated(verbs_t *f, link_t *link, const news_t *news) noexcept nogil:
@@ -300,8 +284,11 @@ cdef bint join_look(verbs_t *f, link_t *link, int64_t now) noexcept nogil:
         f.counters.refused += 1
         link_free(f, link)
     elif now >= link.heard_at:
-        join_fail(f, link, FAIL_SILENT if link.state == LINK_CONNECTING else FAIL_REFUSED,
-                  link.wc_status if link.wc_status else ETIMEDOUT)
+        if link.state == LINK_CONNECTING:
+            join_fail(f, link, FAIL_SILENT,
+                      <int> (ANSWER_PATIENCE * (f.peer_timeout // 1000000)))
+        else:
+            join_fail(f, link, FAIL_REFUSED, link.wc_status if link.wc_status else ETIMEDOUT)
     elif link.state == LINK_NEW:
         attempt(f, link)
     elif link.iwarp and link.state == LINK_CONNECTING:

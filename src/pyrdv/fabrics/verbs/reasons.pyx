@@ -30,7 +30,7 @@ def locked_memory():
             "unlimited, or memlock in /etc/security/limits.conf; `pyrdv doctor` says more)")
 
 
-def explain(int failure, int detail, timeout, figures, status):
+def explain(int failure, int detail, figures, status):
     """Put a failure into words.
 
     Parameters
@@ -39,9 +39,7 @@ def explain(int failure, int detail, timeout, figures, status):
         A ``link_failure``.
     detail : int
         What belongs to it (J6): a reason of refusal or what was lacking in the upper half, an
-        errno in the lower.
-    timeout : float
-        The peer timeout, seconds.
+        errno in the lower; of a silence, how long it was, ms.
     figures : dict of str to int
         Limits of the device.
     status : str
@@ -56,7 +54,7 @@ def explain(int failure, int detail, timeout, figures, status):
             return "the connection was torn down"
         return f"its machine or the way to it does not answer ({status})"
     if failure == FAIL_SILENT:
-        return f"no answer for {timeout:g} s"
+        return f"no answer for {round(detail / 1000, 1):g} s"
     if failure == FAIL_PROTOCOL:
         return "it broke the protocol"
     if failure == FAIL_DEVICE:

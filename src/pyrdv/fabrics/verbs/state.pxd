@@ -99,7 +99,7 @@ cdef enum link_failure:
     FAIL_NONE = 0
     FAIL_DISCONNECTED = 1       # the peer or its machine ended the connection
     FAIL_TRANSPORT = 2          # the device gave up (retries, flushes); `wc_status` says why
-    FAIL_SILENT = 3             # no answer within the peer timeout
+    FAIL_SILENT = 3             # no answer in time; `wc_status` is for how long, ms
     FAIL_PROTOCOL = 4           # the peer broke the rules of this file
     FAIL_DEVICE = 5             # the device was removed or failed
     FAIL_POST = 6               # the device refused a work request; `wc_status` is the errno
