@@ -35,6 +35,8 @@ SPIN_NETWORK_NS = 50_000
 YIELD_NS = 50_000
 #: The same with a network, whose answers take longer, and whose sleep and wake-up cost more.
 YIELD_NETWORK_NS = 1_000_000
+#: How often calls that do not wait, as sends of small messages, look whether the peers live.
+LOOK_NS = 5_000_000
 #: Memory that the pool of registered arrays takes at a time, bytes, where the limits allow it.
 ARENA = 32 << 20
 #: Knobs of kind ``choice`` that must be the same on all ranks.
@@ -293,6 +295,7 @@ class World:
             engine.watch(self.client.fileno(), self._notice)
         if config.connect == "start":
             ways.connect(engine)
+        engine.look_ns = LOOK_NS
         engine.abort = self.abort
         engine.neighbours = [rank for rank, name in enumerate(ways.names)
                              if name in ("self", "shm")]

@@ -3,6 +3,8 @@
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from posix.unistd cimport read, write
 
+from pyrdv.engine.looking cimport look_after, peer_unreachable
+from pyrdv.engine.lost cimport peer_fails
 from pyrdv.engine.matching cimport (
     posted_add, posted_remove, posted_reserve, unexpected_find, unexpected_remove)
 from pyrdv.engine.op cimport (
@@ -17,7 +19,7 @@ from pyrdv.engine.protocols.rendezvous_put cimport (
 from pyrdv.engine.protocols.select cimport (
     PROTOCOL_EAGER, choose, eager_limit, place_try, prepare)
 from pyrdv.engine.state cimport (
-    ANY_PEER, MESSAGE_EAGER, MESSAGE_PLACED, MESSAGE_RTS, OP_CANCELLED, OP_COMPLETE, OP_MATCH,
+    ANY_PEER, MESSAGE_EAGER, MESSAGE_PLACED, MESSAGE_RTS, OP_CANCELLED, OP_COMPLETE, OP_LACKING, OP_MATCH,
     OP_NOT_REGISTERED, OP_NO_MEMORY, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING,
     OP_RECV, OP_REGISTERED, OP_SEND, OP_SYNC, OP_WAITING, OP_WRITING, PEER_CLOSED, PEER_LOST,
     PEER_SELF, PEER_UP, WAITS_HERE, engine_t, message_t, op_t, peer_t)
@@ -46,15 +48,20 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
     cdef int status
     if p.state == PEER_SELF:
         return loop_send(e, context, tag, data, length, sync, out)
+    if p.recv_sequence == p.answered:
+        look_after(e)
+        e.in_call = 1
+    # What answers was alive (the hot path of messages to and fro).
+    p.answered = p.recv_sequence
     if e.initial_turn and predicted(e, p, length):
         # The RTR may be here already: then the data moves from now on.
         step(e)
     if p.finished:
-        return -OP_PEER_LOST
+        return -peer_unreachable(e, p)
     if p.state != PEER_UP:
         status = peer_connect(e, p)
         if status != 0:
-            return -status
+            return -(status if status == OP_LACKING else peer_unreachable(e, p))
     # The short way: nothing waits before it, so it may be announced at once (P3).
     if p.state == PEER_UP and p.queue_head == NULL and not sync \
             and choose(e, p, length) == PROTOCOL_EAGER:
@@ -62,7 +69,7 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
         if status == FABRIC_OK:
             return 0
         if status != FABRIC_AGAIN:
-            return -OP_PEER_LOST
+            return -peer_fails(e, p)
     op = op_new(e, OP_SEND, peer, context, tag, data, length)
     if op == NULL:
         return -OP_NO_MEMORY
@@ -270,6 +277,8 @@ cdef bint engine_test(engine_t *e, op_t *op, uint32_t generation, bint waits,
         if waits and not op.waits & WAITS_HERE:
             waiting_begins(e, op)
         epoch[0] = e.epoch
+        if not waits:
+            look_after(e)
         turn(e)
         wake_sleepers(e, epoch[0])
         epoch[0] = e.epoch

@@ -10,6 +10,7 @@ from ..memory.registration import Registrations
 class Engine:
     notice: Callable[[], None] | None
     abort: Callable[[int], NoReturn] | None
+    look_ns: int
     neighbours: Sequence[int] | None
     def __new__(
         cls,

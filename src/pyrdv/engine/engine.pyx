@@ -11,6 +11,7 @@ from pyrdv.engine.calls cimport (
     engine_sleep_prepare, engine_turn, engine_unlock, envelope_t, wake_sleepers)
 from pyrdv.engine.figures cimport figures_configure
 from pyrdv.engine.lanes cimport lanes_configure
+from pyrdv.engine.looking cimport look_every
 from pyrdv.engine.matching cimport index_free, index_init
 from pyrdv.engine.op cimport cache_open, pools_free, pools_reserve
 from pyrdv.engine.peer cimport peer_connect
@@ -175,6 +176,7 @@ cdef class Engine:
         e.spin_ns = spin_ns
         e.yield_ns = yield_ns
         ticks_begin(&e.ticks)
+        look_every(e, 0)
         e.peers = <peer_t *> PyMem_Calloc(size, sizeof(peer_t))
         if e.peers == NULL or index_init(&e.posted) or index_init(&e.unexpected) \
                 or pools_reserve(e):
@@ -226,6 +228,15 @@ cdef class Engine:
     def wait_fd(self):
         """Descriptor that becomes readable when an armed engine has work."""
         return self.c.wait_fd
+
+    @property
+    def look_ns(self):
+        """How often calls that do not wait look whether peers live, ns; 0: by turns only."""
+        return self.c.look_ns
+
+    @look_ns.setter
+    def look_ns(self, uint64_t ns):
+        look_every(self.c, ns)
 
     def step(self):
         """Make one turn of progress; returns how many things happened."""
@@ -366,8 +377,8 @@ cdef class Engine:
         return None
 
     def peer_states(self):
-        """State of each peer: 'new', 'up', 'closed', 'lost' or 'self'."""
-        names = ("new", "up", "closed", "lost", "self")
+        """State of each peer: 'new', 'up', 'closed', 'lost', 'self' or 'deaf'."""
+        names = ("new", "up", "closed", "lost", "self", "deaf")
         return [names[self.c.peers[i].state] for i in range(<int> self.c.size)]
 
     def counters(self):

@@ -13,10 +13,11 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memset
 
+from pyrdv.engine.lost cimport op_fails
 from pyrdv.engine.state cimport (
     DATA_CLASSES, MESSAGES_LOW, OFFERS_LOW, OP_COMPLETE, OP_FREE, OP_NO_MEMORY,
-    OP_NOT_REGISTERED, OP_REGISTERED, OP_TRUNCATED, OPS_PER_SLAB, engine_t, message_t, offer_t,
-    op_t)
+    OP_NOT_REGISTERED, OP_PEER_LOST, OP_REGISTERED, OP_TRUNCATED, OPS_PER_SLAB, engine_t,
+    message_t, offer_t, op_t)
 from pyrdv.engine.waiting cimport waiting_never
 from pyrdv.engine.wire cimport WIRE_HEADER
 from pyrdv.fabrics.contract cimport (
@@ -138,6 +139,8 @@ cdef void op_complete(engine_t *e, op_t *op, int error) noexcept nogil:
         op.lane = NULL
     if op.born:
         waiting_never(e, op)
+    if error == OP_PEER_LOST:
+        op_fails(e, op)
     op.error = error
     op.state = OP_COMPLETE
     e.epoch += 1

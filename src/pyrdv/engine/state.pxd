@@ -111,6 +111,7 @@ cdef enum peer_state:
     PEER_CLOSED = 2             # it finished in good order
     PEER_LOST = 3               # it died or broke the protocol
     PEER_SELF = 4
+    PEER_DEAF = 5               # nothing can be sent to it; its end is still to be told (lost.pyx)
 
 cdef enum protocol_choice:      # of messages that are too long for eager
     CHOICE_AUTO = 0             # what costs less; pipeline if memory cannot be registered
@@ -297,6 +298,7 @@ cdef struct peer_t:
     peer_t *next_active
     uint32_t send_sequence
     uint32_t recv_sequence
+    uint32_t answered           # that number at our last send to it
     op_t *queue_head            # sends in order of their calls, not yet announced
     op_t *queue_tail
     op_t *ready_head            # matched operations waiting to post
@@ -481,6 +483,9 @@ cdef struct engine_t:
     uint64_t yield_ns           # how long it yields between polls before it sleeps, at least
     uint32_t longer             # doublings of that; a hint, noted and glanced at without the lock
     ticks_scale ticks           # written by holders of the GIL, not of the lock
+    uint64_t look_ns            # calls look after the peers so often; 0: by turns only
+    uint64_t look_ticks         # the same in ticks
+    uint64_t looked             # ticks of the last such look
     uint32_t sleepers           # threads asleep on wait_fd
     uint32_t epoch              # changes whenever a waiter might have something to see
     uint32_t idle_turns         # turns in a row in which nothing happened

@@ -1,0 +1,21 @@
+# cython: language_level=3
+"""Whether peers live, asked by calls that never wait.  Under the lock; call, outside of a turn."""
+from libc.stdint cimport int32_t, uint64_t
+
+from pyrdv.engine.state cimport engine_t, peer_t
+
+
+cdef extern from "ticks.h" nogil:
+    uint64_t ticks_now()
+
+# Look after the peers if that was not done for `engine.look_ns`.
+cdef inline void look_after(engine_t *e) noexcept nogil:
+    if ticks_now() - e.looked >= e.look_ticks:
+        look(e)
+
+# Set how often; 0: by turns only.
+cdef void look_every(engine_t *e, uint64_t ns) noexcept nogil
+# Look after the peers now.
+cdef void look(engine_t *e) noexcept nogil
+# `p` cannot be connected to: it ends, unless only this side lacks something.  Returns OP_PEER_LOST.
+cdef int32_t peer_unreachable(engine_t *e, peer_t *p) noexcept nogil
