@@ -38,6 +38,9 @@ cdef class Fabric:
         """Why the connection to world rank `peer` ended, for people; empty if nothing is known."""
         return ""
 
+    def last_words(self, text):
+        """Tell the peers why this end ends, where that is possible; they show it to people."""
+
     def lack_text(self, peer):
         """What this process lacks for the connection with world rank `peer`, for people."""
         return f"rank {self.rank} has no connection to rank {peer}"
