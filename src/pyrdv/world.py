@@ -10,10 +10,8 @@ W3. In the second exchange a rank that has no usable device says so instead of a
     gives all reasons, which are long, and the others name it.
 """
 
-import atexit
 import os
 import sys
-import threading
 from time import monotonic
 
 import pyrdv.api.interpreter  # noqa: F401 (first: it refuses subinterpreters)
@@ -21,8 +19,11 @@ from pyrdv import config as config_module
 from pyrdv.collectives.intracomm import Intracomm
 from pyrdv.engine import profiles
 from pyrdv.engine.engine import Engine
+from pyrdv.engine.lacking import say_last
 from pyrdv.errors import ConfigError, LaunchError
 from pyrdv.launch import bootstrap, env, places
+from pyrdv.launch.ending import Ending, flush_output
+from pyrdv.launch.failures import exit_status
 from pyrdv.memory import limits
 from pyrdv.memory.registration import Registrations
 from pyrdv.progress.polling import wait_until
@@ -273,6 +274,7 @@ class World:
         self.pid = os.getpid()
         self.finalized = False
         self._memory = None
+        self._ending = Ending(self)
 
     def _engine(self, ways):
         """A new engine over `ways`, which takes note of what happens to other ranks."""
@@ -386,7 +388,7 @@ class World:
             if kind == "launcher":
                 raise LaunchError(text)
             for engine in self.engines:
-                engine.peer_gone(rank, kind == "left")
+                engine.peer_gone(rank, kind == "left", text)
 
     def finalize(self):
         """End the world in good order; calling it again does nothing.
@@ -414,15 +416,17 @@ class World:
         never[:] = self.engine.unreceived()
         return all(peer == self.engine.rank for peer, _, _ in never)
 
-    def abandon(self):
-        """End the world without waiting for anybody, after an error."""
+    def abandon(self, why=""):
+        """End the world without waiting for anybody, after an error, which `why` names to others."""
         if not self.finalized and os.getpid() == self.pid:
             self.finalized = True
             # A process manager may end this process as soon as it knows.
-            sys.stdout.flush()
-            self._close(1)
+            flush_output()
+            for engine in self.engines:
+                say_last(engine, why)
+            self._close(1, why)
 
-    def _close(self, status):
+    def _close(self, status, why=""):
         if self.client.fileno() >= 0:
             self.engine.unwatch(self.client.fileno())
         if status == 0:
@@ -431,17 +435,17 @@ class World:
             engine.close()
         if self._memory is not None:
             self._memory.pool.attach(None)
-        self.client.leave(status)
+        self.client.leave(status, why)
         self.client.close()
 
     def abort(self, code, reason=""):
         """End the whole job with exit status `code`."""
-        sys.stdout.flush()
-        sys.stderr.flush()
+        status = exit_status(code)
+        flush_output()
         try:
             self.client.abort(code, reason or f"rank {self.launch.rank} called Abort({code})")
         finally:
-            os._exit(code & 0xFF or 1)
+            os._exit(status)
 
 
 def _spin(ways):
@@ -469,35 +473,4 @@ def init():
     global _world
     if _world is None:
         _world = World()
-        atexit.register(_at_exit)
-        if _world.launch.size > 1:
-            sys.excepthook = _reporting(sys.excepthook)
     return _world
-
-
-def _reporting(before):
-    """An excepthook that ends the job if a thread would keep this rank from ending.
-
-    The interpreter waits for threads before it runs exit handlers, and a thread that waits for
-    a message may wait for a rank that in turn waits for this one (field case L02).
-    """
-    def hook(kind, value, trace):
-        before(kind, value, trace)
-        if _world.finalized or os.getpid() != _world.pid or hasattr(sys, "ps1"):
-            return
-        others = [thread for thread in threading.enumerate()
-                  if not thread.daemon and thread is not threading.current_thread()]
-        if others:
-            _world.abort(1, f"the main thread of rank {_world.launch.rank} ended with "
-                         f"{kind.__name__} while {len(others)} other threads went on")
-
-    return hook
-
-
-def _at_exit():
-    # After an uncaught exception others may wait for this rank for ever, so it must not wait
-    # for them.  The interpreter notes the exception before it runs exit handlers.
-    if getattr(sys, "last_value", None) is not None and not hasattr(sys, "ps1"):
-        _world.abandon()
-    else:
-        _world.finalize()

@@ -149,6 +149,8 @@ cdef class CommBase:
         if error == OP_TRUNCATED:
             return from_status(error, message_bytes=total, buffer_bytes=room, source=peer, tag=tag)
         if error == OP_PEER_LOST:
+            if self.engine.told is not None:
+                self.engine.told(self.members.to_world(peer) if peer >= 0 else -1)
             return from_status(error, peer=peer, reason=self.why(peer))
         if error == 3:
             return from_status(error, source=peer, tag=tag)
@@ -170,4 +172,4 @@ cdef class CommBase:
         if engine_peer_finished(self.engine.c, self.members.to_world(peer)):
             return "it has finished"
         return (reason(self.engine, self.members.to_world(peer))
-                or "it died, or its connection broke")
+                or "its process ended, or its connection broke")

@@ -29,8 +29,6 @@ from pyrdv.memory.registration cimport Registrations
 
 from weakref import WeakKeyDictionary
 
-from pyrdv.errors import from_status
-
 
 cdef extern from "fork.h" nogil:
     int fork_watch()
@@ -190,7 +188,7 @@ cdef class Engine:
         open_wait(e)
         self.orphans = []
         self.pending = {}
-        self.told = {}
+        self.ends = {}
         self.matched = set()
         self.watchers = WeakKeyDictionary()
         self.reap_at = 32
@@ -256,7 +254,9 @@ cdef class Engine:
         status = 0 if peer == <int> self.c.rank else peer_connect(self.c, &self.c.peers[peer])
         engine_unlock(&self.c.lock)
         if status == OP_LACKING:
-            raise from_status(OP_LACKING, peer=peer, reason=self.fabric_for(peer).lack_text(peer))
+            from pyrdv.engine.lacking import error
+
+            raise error(self, peer)
         return status == 0 and self.c.peers[peer].state in (PEER_UP, PEER_SELF)
 
     def peer_gone(self, int peer, bint orderly, text=""):
@@ -271,7 +271,7 @@ cdef class Engine:
         engine_lock(&self.c.lock)
         epoch = self.c.epoch
         if not p.gone:
-            self.told[peer] = text
+            self.ends[peer] = text
             p.gone = EVENT_CLOSED if orderly else EVENT_LOST
             self.c.call_needed = 1
         turn(self.c)
@@ -367,14 +367,6 @@ cdef class Engine:
             if self.c.peers[i].state == PEER_UP:
                 self.c.peers[i].fabric.ops.disconnect(self.c.peers[i].fabric, i)
         engine_unlock(&self.c.lock)
-
-    def fabric_for(self, int peer):
-        """The fabric that reaches world rank `peer`; None for this rank itself."""
-        cdef int i
-        for i in range(self.c.fabric_count):
-            if self.c.fabrics[i] == self.c.peers[peer].fabric:
-                return self.fabrics[i]
-        return None
 
     def peer_states(self):
         """State of each peer: 'new', 'up', 'closed', 'lost', 'self' or 'deaf'."""

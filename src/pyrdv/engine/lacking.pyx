@@ -102,10 +102,29 @@ cdef int complain_source(Engine engine, uint32_t source) except -1:
     return 0
 
 
+cdef object fabric_of(Engine engine, uint32_t peer):
+    cdef int i
+    for i in range(engine.c.fabric_count):
+        if engine.c.fabrics[i] == engine.c.peers[peer].fabric:
+            return engine.fabrics[i]
+    return None
+
+
 cdef object lack(Engine engine, uint32_t peer):
-    return from_status(OP_LACKING, peer=peer, reason=engine.fabric_for(peer).lack_text(peer))
+    return from_status(OP_LACKING, peer=peer, reason=fabric_of(engine, peer).lack_text(peer))
 
 
 cdef str reason(Engine engine, uint32_t peer):
-    fabric = engine.fabric_for(peer)
-    return (fabric.failure_text(peer) if fabric is not None else "") or engine.told.get(peer, "")
+    fabric = fabric_of(engine, peer)
+    return (fabric.failure_text(peer) if fabric is not None else "") or engine.ends.get(peer, "")
+
+
+def error(Engine engine, peer):
+    """The ResourceError for the connection to world rank `peer`."""
+    return lack(engine, peer)
+
+
+def say_last(Engine engine, text):
+    """Tell all peers why this rank ends (`Fabric.last_words`)."""
+    for fabric in engine.fabrics:
+        fabric.last_words(text)

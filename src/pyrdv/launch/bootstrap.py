@@ -23,6 +23,7 @@ from time import monotonic, sleep
 
 from pyrdv.errors import BootstrapError, ForkedError, PeerLostError, VersionError
 from pyrdv.launch import frames
+from pyrdv.launch.alone import Alone
 
 LAUNCHER = -1
 
@@ -184,19 +185,21 @@ class Client:
             raise BootstrapError(f"the launcher sent {len(values)} values for {self.size} ranks")
         return values
 
-    def leave(self, status=0):
+    def leave(self, status=0, text=""):
         """Say that this rank is done, and close; never raises, and may be called again.
 
         Parameters
         ----------
         status : int
             0: the others see the notice ``left``; else ``lost``.
+        text : str
+            Why, if it is not 0: for the others.
         """
         if self._closed or os.getpid() != self._pid:
             return
         with self._lock:
             try:
-                self._transmit(frames.LEAVE, 0, frames.pack_number_text(status, ""), 2.0)
+                self._transmit(frames.LEAVE, 0, frames.pack_number_text(status, text), 2.0)
                 self._sock.shutdown(SHUT_WR)
             except (OSError, BootstrapError):
                 pass  # the launcher is gone: nobody is left to tell
@@ -212,6 +215,16 @@ class Client:
         with self._lock:
             try:
                 self._transmit(frames.ABORT, 0, frames.pack_number_text(code, text), 2.0)
+            except (OSError, BootstrapError):
+                pass
+
+    def report(self, body):
+        """Tell the launcher of this rank's failure, or end (`failures.Report`); never raises."""
+        if self._closed or os.getpid() != self._pid:
+            return
+        with self._lock:
+            try:
+                self._transmit(frames.REPORT, 0, body, 2.0)
             except (OSError, BootstrapError):
                 pass
 
@@ -361,52 +374,6 @@ class Client:
             self._notices.append((LAUNCHER, "launcher", f"the launcher is gone: {why}"))
         raise BootstrapError(
             f"the launcher of this job at {self._address} is gone ({why}): the job has ended")
-
-
-class Alone:
-    """The same methods as `Client` for a world of one."""
-
-    def __init__(self, launch):
-        self.rank = 0
-        self.size = 1
-        self._store = {}
-
-    def put(self, key, value):
-        """See `Client.put`."""
-        self._store[bytes(key)] = bytes(value)
-
-    def get(self, rank, key, timeout=60.0):
-        """See `Client.get`; a missing key is an error at once, since nobody else can put it."""
-        if rank != 0:
-            raise BootstrapError(f"there is no rank {rank} in a job of 1")
-        try:
-            return self._store[bytes(key)]
-        except KeyError:
-            raise BootstrapError(f"{key!r} was never put, and no other rank can put it") from None
-
-    def fence(self, timeout=60.0):
-        """See `Client.fence`."""
-
-    def exchange(self, value, timeout=60.0):
-        """See `Client.exchange`."""
-        return [bytes(value)]
-
-    def leave(self, status=0):
-        """See `Client.leave`."""
-
-    def abort(self, code, text=""):
-        """See `Client.abort`; there is no launcher: the caller ends the process itself."""
-
-    def close(self):
-        """See `Client.close`."""
-
-    def fileno(self):
-        """Nothing to wait for: -1."""
-        return -1
-
-    def notices(self):
-        """No notices: an empty list."""
-        return []
 
 
 class Unreachable(BootstrapError):

@@ -6,16 +6,19 @@ import sys
 from pyrdv import config
 from pyrdv.errors import ConfigError, LaunchError
 from pyrdv.launch import env as launch_env, hosts
+from pyrdv.launch.descriptors import fill_standard
 from pyrdv.launch.program import Program
 from pyrdv.launch.run import Job
 
 
 def add_arguments(parser):
     """Describe the options of ``pyrdv run`` (the program behind them is cut off before)."""
-    parser.add_argument("-n", "--ranks", type=_count, metavar="N",
+    parser.add_argument("-n", "-np", "--ranks", type=_count, metavar="N",
                         help="number of processes (default 1, or what --hosts makes of it)")
     parser.add_argument("-m", "--module", action="store_true",
                         help="PROGRAM is a Python module")
+    parser.add_argument("-c", "--code", action="store_true",
+                        help="PROGRAM is Python code")
     parser.add_argument("-l", "--prefix", action="store_true",
                         help="begin each line of output with [rank]")
     parser.add_argument("--timeout", type=_seconds, metavar="S",
@@ -24,6 +27,12 @@ def add_arguments(parser):
                         help="when a rank fails, the others get SIGTERM S seconds later (1)")
     parser.add_argument("--kill-after", type=_seconds, metavar="S", default=3.0,
                         help="SIGKILL follows SIGTERM after S seconds (3)")
+    parser.add_argument("--keep-going", action="store_true",
+                        help="when a rank fails, let the others go on; the exit status still is "
+                        "that of the rank that failed first")
+    parser.add_argument("--wrapped", action="store_true",
+                        help="PROGRAM, though Python, starts the rank as a child: the first "
+                        "process below it that uses pyrdv is the rank")
     parser.add_argument("--env", action="append", type=_variable, metavar="NAME=VALUE", default=[],
                         help="set a variable for the ranks; may be repeated")
     parser.add_argument("--fabric", choices=config.choices("fabric"),
@@ -39,7 +48,7 @@ def add_arguments(parser):
 
 
 # Options of `add_arguments` that take the next word.
-VALUED = ("-n", "--ranks", "--timeout", "--grace", "--kill-after", "--env", "--fabric",
+VALUED = ("-n", "-np", "--ranks", "--timeout", "--grace", "--kill-after", "--env", "--fabric",
           "--hosts", "--agent", "--address")
 
 
@@ -50,6 +59,8 @@ def split_command(words):
         word = words[at]
         if word == "--":
             return words[:at], words[at + 1:]
+        if word in ("-c", "--code"):
+            return words[:at + 1], words[at + 1:]
         if not word.startswith("-") or word == "-":
             break
         at += 2 if word in VALUED else 1
@@ -112,6 +123,7 @@ def _variable(text):
 
 def main(options, program, args):
     """Run a job for the command line; returns the exit status."""
+    fill_standard()
     # A bad PYRDV_* value is reported once, here, and not by every rank.
     extra = dict(options.env)
     if options.fabric:
@@ -121,8 +133,10 @@ def main(options, program, args):
         hosts.check(options.hosts, options.agent)
         placed = hosts.place(options.hosts, options.ranks) if options.hosts else None
         size = len(placed) if placed else options.ranks or 1
-        job = Job(Program(program, args, options.module), size, options.prefix, options.timeout,
-                  options.grace, options.kill_after, extra, options.address, placed, options.agent)
+        kind = "m" if options.module else "c" if options.code else ""
+        job = Job(Program(program, args, kind, options.wrapped), size, options.prefix,
+                  options.timeout, options.grace, options.kill_after, extra, options.address,
+                  placed, options.agent, options.keep_going)
         return job.run()
     except (LaunchError, ConfigError) as error:
         print(f"pyrdv run: {error}", file=sys.stderr)

@@ -10,10 +10,12 @@ Asked in this order (`ORDER`), the first that answers decides:
 4. Otherwise it is alone. If variables of a launcher say that there are several processes, a
    warning names it.
 
-A rank is the process that `pyrdv run` started, not whatever descends from it: a child that
-`multiprocessing` spawns inherits the variables but is a single process of its own. The launcher
+A rank is the process that its launcher started, not whatever descends from it: a child that
+`multiprocessing` spawns inherits the variables but is a single process of its own. `pyrdv run`
 therefore writes the process id of the rank into the rank's own environment (``PYRDV_PID``, between
-fork and exec), and `detect` compares. Where the program is not Python (a shell script, ``uv run``)
+fork and exec), and `detect` compares. Other launchers write no such thing: there a process is a
+child if a Python program above it was started with the same variables (`ancestors`), or has joined
+(it sets ``PYRDV_PID``); ``PYRDV_WRAPPED=1`` says that the first that asks is the rank all the same. Where the program is not Python (a shell script, ``uv run``)
 or an agent starts it (``pyrdv run --agent``), the launcher sets ``PYRDV_WRAPPED`` and the first
 descendant that asks becomes the rank; should two ask, the launcher refuses the second.
 """
@@ -24,6 +26,7 @@ from _socket import AF_INET6, SOCK_STREAM, getaddrinfo
 from _stat import S_ISSOCK
 
 from pyrdv.errors import ConfigError
+from pyrdv.launch.ancestors import inherited
 
 # How to reach the process manager: of no use to children of the rank.
 PMI_CONNECTION = ("PMI_FD", "PMI_PORT", "PMI_ID")
@@ -98,6 +101,10 @@ class Launch:
                 f"job={self.job!r}, pid={self.pid}, how={self.how!r})")
 
 
+# What tells a worker of torchrun from others, and from a launcher that has some of it itself.
+_TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK",
+             "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT")
+
 _known = None
 
 
@@ -150,7 +157,7 @@ def _detect(environ, warn):
         if pid != os.getpid() and environ.get("PYRDV_WRAPPED") != "1":
             return _alone("child of a rank")
         return _from_launcher(environ)
-    found = _from_manager(environ) or _from_torchrun(environ)
+    found = _from_manager(environ, warn) or _from_torchrun(environ, warn)
     if found is not None:
         return found
     if _is_child(environ):
@@ -184,12 +191,28 @@ def _whole(environ, name, most):
     return int(text) if text.isascii() and text.isdecimal() and int(text) < most else None
 
 
-def _from_manager(environ):
+def _is_helper(environ, names, warn):
+    """Whether variables of another launcher were meant for a program above this one."""
+    if _is_child(environ):
+        return True
+    if environ.get("PYRDV_WRAPPED") == "1":
+        return False
+    above = inherited(environ, names)
+    if above:
+        shown = ", ".join(f"{name}={environ[name]}" for name in names[:2])
+        _warn(f"process {above} above this one, a Python program, was started with the same "
+              f"{shown}: that is the rank, and this process is a single one. If it is only a "
+              "wrapper of this program, set PYRDV_WRAPPED=1 to make this one the rank", warn)
+    return above != 0
+
+
+def _from_manager(environ, warn):
     size, rank = _whole(environ, "PMI_SIZE", 1 << 20), _whole(environ, "PMI_RANK", 1 << 20)
     fd, number = _whole(environ, "PMI_FD", 1 << 20), _whole(environ, "PMI_ID", 1 << 20)
     if size is not None and rank is not None and rank < size and fd is not None and _is_socket(fd):
         return Launch(rank, size, None, b"", "", "PMI", manager=f"fd {fd}")
-    if ":" in environ.get("PMI_PORT", "") and number is not None:
+    if ":" in environ.get("PMI_PORT", "") and number is not None \
+            and not _is_helper(environ, ("PMI_ID", "PMI_PORT"), warn):
         # Rank and size are what the manager answers.
         return Launch(0, 1, None, b"", "", "PMI", manager=f"{environ['PMI_PORT']} {number}")
     return None
@@ -203,7 +226,7 @@ def _is_socket(fd):
         return False
 
 
-def _from_torchrun(environ):
+def _from_torchrun(environ, warn):
     """RANK of WORLD_SIZE; rank 0 opens the port behind MASTER_PORT (see `meeting`).
 
     A secret that only this job knows has to be given in PYRDV_SECRET: without it one is made of
@@ -213,8 +236,8 @@ def _from_torchrun(environ):
     port, host = _whole(environ, "MASTER_PORT", 65535), environ.get("MASTER_ADDR", "")
     if None in (size, rank, port) or not host or rank >= size or size == 1:
         return None
-    if _is_child(environ):
-        return None
+    if _is_helper(environ, _TORCHRUN, warn):
+        return _alone("child of a rank")
     job = ".".join(environ.get(name, "") for name in
                    ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"))[:64]
     given = environ.get("PYRDV_SECRET")
@@ -288,13 +311,17 @@ def _check_foreign(environ, warn):
                     f"({size}={count}), which pyrdv does not join: every one of them is rank 0 of "
                     f"a world of one. Start the program with `pyrdv run -n {count}`, or unset "
                     f"{size} if single processes are meant")
-            if warn is None:
-                import warnings
-
-                warnings.warn(text, stacklevel=4)
-            else:
-                warn(text)
+            _warn(text, warn)
             return
+
+
+def _warn(text, warn):
+    if warn is None:
+        import warnings
+
+        warnings.warn(text, stacklevel=5)
+    else:
+        warn(text)
 
 
 def line_buffer_output(launch):

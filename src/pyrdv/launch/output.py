@@ -7,8 +7,9 @@ O1. Bytes are forwarded unaltered and in order per stream (a prefix apart), and 
 O2. A line up to `LINE_MAX` bytes is never cut by another stream. If a stream leaves a line open
     (no newline before its end, a longer line, a prompt on a terminal) and another one writes, a
     newline is put between.
-O3. Memory is bounded: `LINE_MAX` and one read per stream, about `HIGH` per sink. Beyond that the
-    launcher stops reading, so the ranks wait, as they would on the terminal itself.
+O3. Memory is bounded: `LINE_MAX`, one read and a traceback (`tracebacks.MOST`) per stream, about
+    `HIGH` per sink. Beyond that the launcher stops reading, so the ranks wait, as they would on
+    the terminal itself.
 O4. Nothing blocks: the launcher's own descriptors are shared with other processes and stay in
     blocking mode, so writes to them are made only when poll(2) says so, and no larger than what
     is then sure to fit.
@@ -20,6 +21,7 @@ from collections import deque
 from select import PIPE_BUF
 
 from pyrdv.launch.loop import READ, WRITE
+from pyrdv.launch.tracebacks import Tracebacks
 
 LINE_MAX = 64 << 10
 CHUNK = 64 << 10
@@ -32,8 +34,9 @@ SHOW_PARTIAL = 0.05
 class Sink:
     """One place that the launcher writes to."""
 
-    def __init__(self, loop, fd):
+    def __init__(self, loop, fd, on_broken=None):
         self._loop = loop
+        self._on_broken = on_broken
         self.fd = fd
         self.queued = 0
         self._queue = deque()
@@ -80,8 +83,10 @@ class Sink:
             sent = os.write(self.fd, self._queue[0][:self._most])
         except (BlockingIOError, InterruptedError):
             return
-        except OSError:
+        except OSError as error:
             self._break()
+            if self._on_broken is not None:
+                self._on_broken(self, error)
             return
         self.queued -= sent
         if sent == len(self._queue[0]):
@@ -109,7 +114,7 @@ class Sink:
 class Stream:
     """The read end of a rank's standard output or error."""
 
-    def __init__(self, loop, fd, sink, prefix=b""):
+    def __init__(self, loop, fd, sink, prefix=b"", tracebacks=False):
         os.set_blocking(fd, False)
         self._loop = loop
         self._fd = fd
@@ -120,6 +125,8 @@ class Stream:
         self._waiting = False
         self._process_ended = False
         self._timer = None
+        self._held = Tracebacks(loop, self._emit) if tracebacks else None
+        self._pass = self._held.feed if tracebacks else self._emit
         self.done = False  # everything the rank wrote has been given to the sink
         sink.attach(self)
         loop.watch(fd, READ, self._readable)
@@ -147,13 +154,19 @@ class Stream:
             self._loop.unwatch(self._fd)
             os.close(self._fd)
             self._fd = -1
-            self._emit(bytes(self._partial))
+            self._pass(bytes(self._partial))
             self._partial.clear()
+            self._flush()
         self.done = True
+
+    def _flush(self):
+        if self._held is not None:
+            self._held.flush()
 
     def _settle(self):
         while self._fd >= 0 and not self._waiting and not self.done:
             if not self._readable():
+                self._flush()
                 self.done = True
 
     def _readable(self):
@@ -171,7 +184,7 @@ class Stream:
         if end == 0 and len(self._partial) > LINE_MAX:
             end = len(self._partial)
         if end:
-            self._emit(bytes(memoryview(self._partial)[:end]))
+            self._pass(bytes(memoryview(self._partial)[:end]))
             del self._partial[:end]
         if self._partial and self._sink.is_tty and self._timer is None:
             self._timer = self._loop.after(SHOW_PARTIAL, self._show_partial)
@@ -183,7 +196,7 @@ class Stream:
 
     def _show_partial(self):
         self._timer = None
-        self._emit(bytes(self._partial))
+        self._pass(bytes(self._partial))
         self._partial.clear()
 
     def _emit(self, data):
@@ -200,67 +213,15 @@ class Stream:
         self._sink.put(self, data)
 
 
-def sinks(loop):
-    """Sinks for descriptors 1 and 2: one and the same if both lead to the same place (O2)."""
-    out = Sink(loop, 1)
+def sinks(loop, on_broken=None):
+    """Sinks for descriptors 1 and 2: one and the same if both lead to the same place (O2).
+
+    ``on_broken(sink, error)`` is called when one cannot be written any more.
+    """
+    out = Sink(loop, 1, on_broken)
     try:
         first, second = os.fstat(1), os.fstat(2)
         same = (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)
     except OSError:
         same = False
-    return out, out if same else Sink(loop, 2)
-
-
-class TerminalInput:
-    """Copies the launcher's terminal to rank 0.
-
-    The ranks are in process groups of their own and may not read the terminal themselves. Reads
-    only while the launcher is in the foreground (else the system would stop it) and only what
-    rank 0 has room for.
-    """
-
-    def __init__(self, loop, target):
-        os.set_blocking(target, False)
-        self._loop = loop
-        self._target = target
-        self._data = b""
-        loop.watch(0, READ, self._readable)
-
-    def _readable(self):
-        if os.tcgetpgrp(0) != os.getpgrp():
-            self._loop.unwatch(0)
-            self._loop.after(0.5, self._again)
-            return
-        try:
-            self._data = os.read(0, PIPE_BUF)
-        except OSError:
-            self._data = b""
-        if not self._data:
-            self.close()
-            return
-        self._loop.unwatch(0)
-        self._loop.watch(self._target, WRITE, self._writable)
-
-    def _again(self):
-        if self._target >= 0:
-            self._loop.watch(0, READ, self._readable)
-
-    def _writable(self):
-        try:
-            self._data = self._data[os.write(self._target, self._data):]
-        except BlockingIOError:
-            return
-        except OSError:
-            self.close()
-            return
-        if not self._data:
-            self._loop.unwatch(self._target)
-            self._loop.watch(0, READ, self._readable)
-
-    def close(self):
-        """End of input for rank 0."""
-        if self._target >= 0:
-            self._loop.unwatch(0)
-            self._loop.unwatch(self._target)
-            os.close(self._target)
-            self._target = -1
+    return out, out if same else Sink(loop, 2, on_broken)

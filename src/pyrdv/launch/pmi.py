@@ -104,7 +104,7 @@ class Client:
         """
         return self._exchange(value, timeout, range(self.size))
 
-    def leave(self, status=0):
+    def leave(self, status=0, text=""):
         """Say that this rank is done; with another status than 0 end the job (P3); never raises."""
         if self._closed or os.getpid() != self._pid:
             return
@@ -133,6 +133,9 @@ class Client:
                 self._send(f"abort exitcode={code & 0xFF or 1}")
             except (OSError, BootstrapError):
                 pass
+
+    def report(self, body):
+        """Nothing: the manager knows no such thing."""
 
     def close(self):
         """Close the connection without a word; after `leave` nothing is left to close."""

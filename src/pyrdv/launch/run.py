@@ -7,74 +7,39 @@ L1. Every rank leads a process group of its own, so a signal is delivered to it 
 L2. An ended rank stays a zombie until the job is over. Its process id, and so the id of its group,
     cannot be reused meanwhile: a late signal never hits a stranger. All are reaped at the end.
 L3. The exit status is decided once, by the first cause: a rank's failure (128 + s for signal s),
-    an abort, a signal to the launcher, the time limit (124).
-L4. Once the status is decided the job ends: the others are told, get SIGTERM after ``grace``
-    seconds and SIGKILL ``kill_after`` seconds later.
+    an abort, a signal to the launcher, the time limit (124). Of several ranks that fail it is the
+    one that failed first and by itself (`failures`), for which the launcher may have to wait.
+L4. With the first failure the job ends: the others are told, get SIGTERM after ``grace`` seconds
+    and SIGKILL ``kill_after`` seconds later. With ``keep_going`` they go on, and only an abort, a
+    signal to the launcher or the time limit ends them.
+L5. A rank that reports its end gets no SIGTERM: its own status is wanted.
 """
 
+import errno
 import os
-import resource
 import signal
 
 from pyrdv.errors import LaunchError
-from pyrdv.launch import env as launch_env, output, server
+from pyrdv.launch import env as launch_env, output, places, server
+from pyrdv.launch.descriptors import (
+    above_two,
+    in_memory,
+    pipe,
+    reserve,
+    why_not_started,
+    why_not_written,
+)
+from pyrdv.launch.failures import Failures, Report, exit_status
 from pyrdv.launch.loop import READ, Loop
 from pyrdv.launch.program import CANNOT_EXECUTE, find_executable
+from pyrdv.launch.rank import Rank, signal_name
 from pyrdv.launch.spawn import spawn
+from pyrdv.launch.terminal import TerminalInput
 
 TIMED_OUT = 124
 # After Ctrl-C the ranks may clean up for so long before they are ended like any other job.
 INTERRUPT_SECONDS = 10.0
-# Descriptors that do not depend on the number of ranks: 0-2, listener, wake-up pipe, /dev/null,
-# spawn's pipes, and four connections that have not authenticated yet.
-FIXED_DESCRIPTORS = 16
-PER_RANK_DESCRIPTORS = 3
 _PASSED_ON = (signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH, signal.SIGCONT)
-
-
-class Rank:
-    """One process of the job."""
-
-    __slots__ = ("number", "pid", "streams", "ended", "status")
-
-    def __init__(self, number, pid, streams):
-        self.number = number
-        self.pid = pid
-        self.streams = streams
-        self.ended = False
-        self.status = None
-
-    def signal(self, which):
-        """Signal the rank and its own children."""
-        try:
-            os.killpg(self.pid, which)
-        except (ProcessLookupError, PermissionError):
-            pass
-
-    def look(self):
-        """Whether the process has ended since the last look; sets `status` (-s for signal s)."""
-        if self.ended:
-            return False
-        found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        if found is None:
-            return False
-        self.ended = True
-        killed = found.si_code in (os.CLD_KILLED, os.CLD_DUMPED)
-        self.status = -found.si_status if killed else found.si_status
-        return True
-
-    def how_ended(self):
-        """Words that fit behind "rank r"."""
-        if self.status >= 0:
-            return f"ended with status {self.status}"
-        return f"was killed by signal {-self.status} ({_signal_name(-self.status)})"
-
-
-def _signal_name(number):
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"SIGRTMIN+{number - signal.SIGRTMIN}"
 
 
 class Job:
@@ -101,10 +66,12 @@ class Job:
         Name of each rank's host, from `hosts.place`.
     agent : hosts.Agent, optional
         Command in front of that of each rank.
+    keep_going : bool
+        Let the others go on when a rank fails.
     """
 
     def __init__(self, program, size, prefix=False, timeout=None, grace=1.0, kill_after=3.0,
-                 extra_env=(), address="127.0.0.1", hosts=None, agent=None):
+                 extra_env=(), address="127.0.0.1", hosts=None, agent=None, keep_going=False):
         self._program = program
         self._size = size
         self._prefix = prefix
@@ -115,14 +82,21 @@ class Job:
         self._address = address
         self._hosts = hosts
         self._agent = agent
+        self._keep_going = keep_going
         self._ranks = []
         self._status = None
+        self._failures = Failures(size)
+        self._reasons = {}      # of the ranks that aborted
+        self._culprit = None    # whose failure decided
+        self._ending = False
+        self._summed_up = False
+        self._lost_output = False
         self._interrupted = False
         self._terminated = False
         self._killed = False
         self._impatient = False
         self._loop = Loop()
-        self._out, self._err = output.sinks(self._loop)
+        self._out, self._err = output.sinks(self._loop, self._on_broken)
         self._server = None
         self._input = None
 
@@ -139,11 +113,12 @@ class Job:
         LaunchError
             It could not be started; nothing is left running.
         """
-        limits, pending = _reserve_descriptors(self._size)
+        limits, pending = reserve(self._size)
         secret = server.new_secret()
         name = os.urandom(8).hex()
         self._server = server.Server(self._loop, self._size, secret, name, self._on_abort,
-                                     self._say, host=self._address, max_pending=pending)
+                                     self._say, host=self._address, max_pending=pending,
+                                     on_report=self._on_report)
         restore = self._catch_signals()
         try:
             self._start_all(self._environment(secret, name), limits)
@@ -155,7 +130,7 @@ class Job:
         finally:
             self._clean_up()
             restore()
-        return self._status or 0
+        return self._status or int(self._lost_output)
 
     # --- start ------------------------------------------------------------------------------
 
@@ -179,10 +154,10 @@ class Job:
 
     def _start_all(self, variables, limits):
         commands = [self._command(number) for number in range(self._size)]
-        null = _above_two(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+        null = above_two(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
         try:
             for number, (path, argv) in enumerate(commands):
-                stdin = self._open_stdin(null) if number == 0 else null
+                stdin = self._open_stdin(number, null)
                 try:
                     self._start(number, path, argv, variables, stdin, limits)
                 finally:
@@ -192,8 +167,8 @@ class Job:
             os.close(null)
 
     def _start(self, number, path, argv, variables, stdin, limits):
-        out_read, out_write = _pipe()
-        err_read, err_write = _pipe()
+        out_read, out_write = pipe()
+        err_read, err_write = pipe()
         own = [f"PYRDV_RANK={number}"]
         if self._hosts:
             own.append(f"PYRDV_HOST={self._hosts[number]}")
@@ -205,9 +180,7 @@ class Job:
             os.close(err_read)
             raise LaunchError(
                 f"rank {number} of {self._size} cannot be started: {path}: "
-                f"{error.strerror} (errno {error.errno}); "
-                + ("the limit of processes is reached: see `ulimit -u`, or start fewer ranks"
-                   if error.filename is None else "is it a program for this machine?"),
+                f"{error.strerror} (errno {error.errno}); {why_not_started(error)}",
                 exit_status=1 if error.filename is None else CANNOT_EXECUTE) from None
         finally:
             os.close(out_write)
@@ -215,17 +188,21 @@ class Job:
         prefix = b"[%*d] " % (len(str(self._size - 1)), number) if self._prefix else b""
         self._ranks.append(Rank(number, pid, (
             output.Stream(self._loop, out_read, self._out, prefix),
-            output.Stream(self._loop, err_read, self._err, prefix))))
+            output.Stream(self._loop, err_read, self._err, prefix, tracebacks=True))))
 
-    def _open_stdin(self, null):
+    def _open_stdin(self, number, null):
         """Rank 0 gets the launcher's own input, or a pipe fed from it if that is a terminal."""
+        if self._program.input is not None:
+            return above_two(in_memory(self._program.input))
+        if number > 0:
+            return null
         try:
             if not os.isatty(0):
-                return _above_two(os.dup(0))
+                return above_two(os.dup(0))
         except OSError:
             return null
-        read, write = _pipe()
-        self._input = output.TerminalInput(self._loop, write)
+        read, write = pipe()
+        self._input = TerminalInput(self._loop, os.dup(read), write)
         return read
 
     # --- the life of the job ----------------------------------------------------------------
@@ -238,18 +215,23 @@ class Job:
             return True
         if self._alive() or not all(s.done for rank in self._ranks for s in rank.streams):
             return False
-        if self._input is not None:
-            self._input.close()
-        if self._out.queued == 0 and self._err.queued == 0:
+        if self._out.queued == 0 and self._err.queued == 0 and not self._summed_up:
             # Lines without a newline come out last.
             for rank in self._ranks:
                 for stream in rank.streams:
                     stream.close()
+            self._sum_up()
         return self._out.queued == 0 and self._err.queued == 0
 
     def _look(self):
         """Find ranks that ended; a signal outranks an exit that it may have caused elsewhere."""
         ended = [rank for rank in self._ranks if rank.look()]
+        if any(rank.status != 0 for rank in ended):
+            # Whoever is to blame has said so before the others could end because of it.
+            for rank in self._ranks:
+                self._server.catch_up(rank.number)
+        if self._input is not None and self._ranks[0].ended:
+            self._input.stop()
         for rank in sorted(ended, key=lambda rank: (rank.status >= 0, rank.number)):
             for stream in rank.streams:
                 stream.process_ended()
@@ -259,52 +241,112 @@ class Job:
             if rank.status == 0:
                 text += " without leaving the job" if joined else " without joining the job"
             self._server.rank_ended(rank.number, rank.status == 0 and not joined, text)
-            if rank.status != 0:
-                self._on_failure(rank)
+            # What a signal of ours ended did not fail by itself.
+            if not self._terminated or self._failures.ends(rank.number):
+                self._failures.ended(rank.number, rank.status)
+                if rank.status != 0:
+                    self._end(self._grace)
+        if ended:
+            self._judge(not self._alive())
 
-    def _on_failure(self, rank):
+    def _end(self, grace, aborted=False):
+        """A rank failed: end the others, unless they are to go on (L4)."""
+        if self._ending or (self._keep_going and not aborted):
+            return
+        self._ending = True
+        self._loop.after(grace, self._terminate)
+
+    def _judge(self, final=False):
+        """Decide the status as soon as it is known who failed first."""
         if self._status is not None:
             return
+        number = self._failures.first(final)
+        if number is None:
+            return
+        self._culprit = number
+        rank, code = self._ranks[number], self._failures.code(number)
+        if code is not None:
+            self._status = exit_status(code)
+            self._say(self._abort_line(number))
+            return
         self._status = 128 - rank.status if rank.status < 0 else rank.status
-        host = self._hosts[rank.number] if self._hosts else os.uname().nodename
-        line = f"rank {rank.number} (process {rank.pid} on {host}) "
-        line += rank.how_ended()
+        line = f"rank {number} {self._where(rank)} {rank.how_ended()}"
         if rank.status == -signal.SIGKILL:
             line += ", which the kernel does when memory runs out (see dmesg)"
         rest = len(self._alive())
         if rest:
-            line += f"; ending the {rest} rank{'s' if rest > 1 else ''} still running"
+            ranks = f"the {rest} rank{'s' if rest > 1 else ''} still running"
+            line += f"; ending {ranks}" if self._ending else f"; {ranks} may go on"
         self._say(line)
-        self._loop.after(self._grace, self._terminate)
+
+    def _abort_line(self, number):
+        code = self._failures.code(number)
+        line = f"rank {number} aborted the job with status {code}"
+        if exit_status(code) != code:
+            line += f" (exit status {exit_status(code)}: it has 8 bits, and 0 is success)"
+        return line + (f": {self._reasons[number]}" if self._reasons[number] else "")
+
+    def _where(self, rank):
+        host = self._hosts[rank.number] if self._hosts else os.uname().nodename
+        return f"(process {rank.pid} on {host})"
+
+    def _sum_up(self):
+        """The last line of a job in which others failed after the first, as they do."""
+        self._summed_up = True
+        self._judge(True)
+        victims = [rank for rank in self._failures.failed() if rank != self._culprit]
+        if self._culprit is None or not victims:
+            return
+        code = self._failures.code(self._culprit)
+        how = f"aborted the job with {code}" if code is not None \
+            else self._ranks[self._culprit].how_ended()
+        self._say(f"exit status {self._status} is that of rank {self._culprit}, which failed "
+                  f"first: it {how}; {places.ranges(victims)} failed after it")
+
+    def _on_report(self, number, body):
+        self._failures.reported(number, Report.unpack(body))
 
     def _on_abort(self, number, code, text):
-        if self._status is not None:
-            return
-        # Status 0 would report success, and only eight bits reach the shell.
-        self._status = code & 0xFF or 1
-        detail = f": {text}" if text else ""
-        self._say(f"rank {number} aborted the job with status {code}{detail}")
-        self._loop.after(min(self._grace, 0.2), self._terminate)
+        self._failures.aborted(number, code)
+        self._reasons.setdefault(number, text)
+        self._end(min(self._grace, 0.2), True)
+        self._judge()
+        if self._culprit != number:
+            self._say(self._abort_line(number))
+
+    def _on_broken(self, sink, error):
+        """What the ranks wrote is lost; a reader that went away knows that."""
+        if error.errno != errno.EPIPE:
+            self._lost_output = True
+            if sink is self._out:
+                self._say(f"standard output cannot be written: {why_not_written(error)}")
 
     def _on_timeout(self):
+        if self._ending:
+            return
+        self._ending = True
+        self._judge(True)
         if self._status is None:
             self._status = TIMED_OUT
-            running = ", ".join(str(rank.number) for rank in self._alive()[:16])
-            self._say(f"the job's time of {self._timeout:g} s is up; ranks still running: "
-                      f"{running}")
-            self._terminate()
+        running = ", ".join(str(rank.number) for rank in self._alive()[:16])
+        self._say(f"the job's time of {self._timeout:g} s is up; ranks still running: {running}")
+        self._terminate()
 
     def _terminate(self):
         if self._terminated:
             return
         self._terminated = True
+        leaving = [rank.number for rank in self._alive() if self._failures.ends(rank.number)]
         for rank in self._ranks:
-            rank.signal(signal.SIGTERM)
-            rank.signal(signal.SIGCONT)
+            if rank.number not in leaving:
+                rank.signal(signal.SIGTERM)
+                rank.signal(signal.SIGCONT)
+        self._judge(not leaving)
         self._loop.after(self._kill_after, self._kill)
 
     def _kill(self):
         self._killed = True
+        self._judge(True)
         for rank in self._ranks:
             rank.signal(signal.SIGKILL)
 
@@ -358,7 +400,7 @@ class Job:
             self._say("interrupted again: killing the ranks")
             self._kill()
         else:
-            self._interrupted = True
+            self._interrupted = self._ending = True
             if self._status is None:
                 self._status = 128 + signal.SIGINT
             for rank in self._alive():
@@ -368,9 +410,10 @@ class Job:
             self._loop.after(INTERRUPT_SECONDS, self._terminate)
 
     def _on_end_signal(self, number):
+        self._ending = True
         if self._status is None:
             self._status = 128 + number
-            self._say(f"got {_signal_name(number)}: ending the job")
+            self._say(f"got {signal_name(number)}: ending the job")
         if self._terminated:
             self._kill()
         self._terminate()
@@ -396,7 +439,8 @@ class Job:
             for stream in rank.streams:
                 stream.close()
         if self._input is not None:
-            self._input.close()
+            # An interrupt drops what was typed before it, as terminals do.
+            self._input.close(not self._interrupted)
         self._server.close()
 
     def _say(self, text):
@@ -406,44 +450,3 @@ class Job:
 
 def _nothing(number, frame):
     """Signals only need to reach the wake-up descriptor."""
-
-
-def _above_two(fd):
-    """Move a descriptor out of 0..2 (the launcher may have been started with those closed)."""
-    if fd > 2:
-        return fd
-    import fcntl
-
-    moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
-    os.close(fd)
-    return moved
-
-
-def _pipe():
-    read, write = os.pipe()
-    return _above_two(read), _above_two(write)
-
-
-def _reserve_descriptors(size):
-    """Make room for `size` ranks.
-
-    Returns
-    -------
-    ((int, int), int)
-        The limits to give the ranks (those found), and how many connections that have not
-        authenticated yet can be afforded.
-    """
-    soft, hard = limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    need = FIXED_DESCRIPTORS + PER_RANK_DESCRIPTORS * size
-    comfortable = need + 64
-    if soft != resource.RLIM_INFINITY and soft < comfortable:
-        wanted = comfortable if hard == resource.RLIM_INFINITY else min(hard, comfortable)
-        if wanted < need:
-            most = max(0, (wanted - FIXED_DESCRIPTORS) // PER_RANK_DESCRIPTORS)
-            raise LaunchError(
-                f"{size} ranks need {need} open files in the launcher, but the limit (ulimit -n) "
-                f"is {wanted}: raise it with `ulimit -Hn {need}`, or start at most {most} ranks")
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        soft = wanted
-    spare = 64 if soft == resource.RLIM_INFINITY else soft - need + 4
-    return limits, max(4, min(64, spare))

@@ -71,8 +71,9 @@ class Server:
         The job's secret, `frames.SECRET_BYTES` long.
     job : str
         Name of the job.
-    on_abort : callable
-        ``on_abort(rank, code, text)`` when a rank asks to end the job.
+    on_abort, on_report : callable
+        ``on_abort(rank, code, text)`` when a rank asks to end the job, ``on_report(rank, body)``
+        when it tells of its failure or end (`failures.Report`).
     log : callable
         ``log(text)`` for one line to people.
     host, port : str, int
@@ -87,12 +88,12 @@ class Server:
     """
 
     def __init__(self, loop, size, secret, job, on_abort, log, host="127.0.0.1", port=0,
-                 max_pending=64, version=None):
+                 max_pending=64, version=None, on_report=None):
         self._loop = loop
         self._size = size
         self._secret = secret
         self._job = job
-        self._on_abort = on_abort
+        self._on_abort, self._on_report = on_abort, on_report
         self._log = log
         self._max_pending = max_pending
         self._version = version or frames.package_version()
@@ -104,8 +105,7 @@ class Server:
         self._stored = [0] * size
         self._getters = {}
         self._inside = {}
-        self._strays = 0
-        self._stray = ""
+        self._strays, self._stray = 0, ""
         self._next_report = 0.0
         self._sweep = None
         self._listener = self._listen(host, port)
@@ -340,12 +340,14 @@ class Server:
         elif kind == frames.MISSING:
             self._send(peer, frames.VALUE, request, frames.cut_text(self._missing()))
         elif kind == frames.LEAVE:
-            status, _ = frames.unpack_number_text(body)
+            status, why = frames.unpack_number_text(body)
             self.rank_ended(peer.rank, status == 0,
                             "left the job in order" if status == 0
-                            else f"left the job with status {status}")
+                            else why or f"left the job with status {status}")
         elif kind == frames.ABORT:
             self._on_abort(peer.rank, *frames.unpack_number_text(body))
+        elif kind == frames.REPORT and self._on_report is not None:
+            self._on_report(peer.rank, body)
 
     def _refuse(self, peer, code, text):
         # 400 bytes leave room for the frame within MAX_HANDSHAKE.
