@@ -351,7 +351,7 @@ cdef int accept_from(shm_t *self, int door, int limit, int *came) noexcept nogil
                 # Out of descriptors: it would be readable for ever.
                 self.counters.accept_errors += 1
                 turn_away(self, now_ns() + WINDOW_NS)
-                doors_lack(self, 0)
+                doors_lack(self, False)
             elif self.shut_out:
                 doors_free(self)
             return count
@@ -377,7 +377,8 @@ cdef int accept_from(shm_t *self, int door, int limit, int *came) noexcept nogil
 
 cdef int admit_some(shm_t *self) noexcept nogil:
     cdef int came = 0
-    if self.deaf and now_ns() >= self.hear_at:
+    # For want of a descriptor: there may be one now.
+    if self.deaf and (self.shut_out or now_ns() >= self.hear_at):
         self.deaf = 0
         watch_doors(self)
         self.knocked = 1

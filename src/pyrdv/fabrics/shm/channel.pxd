@@ -277,6 +277,7 @@ cdef struct shm_t:
     uint8_t deaf        # the doors are not watched for a while (A4)
     uint8_t shut_out    # somebody waits at a door, and this process cannot let him in
     uint8_t call        # refused_call of base.error
+    uint8_t lack_news   # a connection cannot be taken, and no sleeper knows of it yet
     uint8_t knocked     # somebody may wait at a door
     uint8_t again       # a connect found a full queue: wake up soon
     uint8_t unconfirmed  # some peer in `ending` is not confirmed

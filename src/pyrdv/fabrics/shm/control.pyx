@@ -248,7 +248,7 @@ cdef int shm_maintain(fabric_t *base) noexcept nogil:
     if count < 0 and errno != EINTR:
         # Closed by the program: nobody can be heard any more.
         refused(self, CALL_EPOLL_WAIT)
-        doors_lack(self, LACK_CONNECT | LACK_ACCEPT)
+        doors_lack(self, True)
         return 0
     for i in range(count):
         kind = events[i].data.u64 >> 32
@@ -305,7 +305,8 @@ cdef int shm_arm(fabric_t *base) noexcept nogil:
     # Handle what the sockets hold before, so that old bytes do not wake.
     shm_maintain(base)
     set_waiting(self, 1)
-    ready = datapath_ready(self) or self.attention or self.unconfirmed
+    ready = datapath_ready(self) or self.attention or self.unconfirmed or self.lack_news
+    self.lack_news = 0
     for i in range(base.size):
         if self.peers[i].out != NULL and room_came(self.peers[i].out):
             ready = True

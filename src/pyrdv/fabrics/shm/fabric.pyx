@@ -239,9 +239,9 @@ cdef class ShmFabric(Fabric):
             raise ValueError(f"shm address of rank {rank} is damaged: its name length is wrong")
         return entry
 
-    def lack_text(self, peer):
-        """What this process lacks for the connection with world rank `peer`."""
-        return lack_words(&self.state, peer)
+    def lack_text(self, peer, incoming=False):
+        """What this process lacks for its connection to `peer`, or `incoming` from there, in words."""
+        return lack_words(&self.state, peer, incoming)
 
     def failure_text(self, peer):
         """What `peer` said when it ended with an error; empty if it said nothing."""

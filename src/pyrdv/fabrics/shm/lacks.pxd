@@ -30,14 +30,14 @@ cdef void refused(shm_t *self, int call) noexcept nogil
 # made, or one from there that waits cannot be taken.
 cdef void connect_lacks(shm_t *self, uint32_t rank) noexcept nogil
 cdef void accept_lacks(shm_t *self, uint32_t rank) noexcept nogil
-# call.  Somebody waits at a door and cannot be let in, whoever it is; `also`: more lack_flags.
-cdef void doors_lack(shm_t *self, int also) noexcept nogil
+# call.  Somebody waits at a door and cannot be let in, whoever it is; or `everything` is closed.
+cdef void doors_lack(shm_t *self, bint everything) noexcept nogil
 # call.  Whoever waited at the doors is in.
 cdef void doors_free(shm_t *self) noexcept nogil
 # call.  Empty the socket of a channel of `rank`: doorbells, and perhaps its last words.
 cdef void words_take(shm_t *self, uint32_t rank, int fd) noexcept nogil
 # call.  Tell all peers why this end ends; needs the GIL.
 cdef words_say(shm_t *self, bytes text)
-# What it lacks for the connection with `rank`, and what that said last; need the GIL.
-cdef str lack_words(const shm_t *self, uint32_t rank)
+# What it lacks for the connection to `rank`, or `incoming` from there, and what that said last; need the GIL.
+cdef str lack_words(const shm_t *self, uint32_t rank, bint incoming)
 cdef str last_words(const shm_t *self, uint32_t rank)

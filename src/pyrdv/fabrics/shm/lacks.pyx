@@ -49,20 +49,21 @@ cdef void connect_lacks(shm_t *self, uint32_t rank) noexcept nogil:
 cdef void accept_lacks(shm_t *self, uint32_t rank) noexcept nogil:
     self.peers[rank].accept_call = self.call
     self.peers[rank].accept_error = self.base.error
+    if not self.base.lacks[rank] & LACK_ACCEPT:
+        self.lack_news = 1
     lack_begins(&self.base, rank, LACK_ACCEPT)
 
 
-cdef void doors_lack(shm_t *self, int also) noexcept nogil:
+cdef void doors_lack(shm_t *self, bint everything) noexcept nogil:
     cdef uint32_t rank
     self.shut_out = 1
     for rank in range(self.base.size):
         if rank == self.base.rank or self.peers[rank].gone or self.peers[rank].reported:
             continue
-        if self.peers[rank].into == NULL:
+        if everything or self.peers[rank].into == NULL:
             accept_lacks(self, rank)
-        if also:
+        if everything:
             connect_lacks(self, rank)
-            lack_begins(&self.base, rank, also)
 
 
 cdef void doors_free(shm_t *self) noexcept nogil:
@@ -104,10 +105,10 @@ cdef words_say(shm_t *self, bytes text):
             send(self.peers[rank].into.fd, data, length, MSG_DONTWAIT | MSG_NOSIGNAL)
 
 
-cdef str lack_words(const shm_t *self, uint32_t rank):
+cdef str lack_words(const shm_t *self, uint32_t rank, bint incoming):
     cdef const peer_t *peer = &self.peers[rank]
     own = self.base.rank
-    if self.base.lacks[rank] & LACK_ACCEPT and not self.base.lacks[rank] & LACK_CONNECT:
+    if incoming:
         return (f"rank {own} cannot take the connection of rank {rank}: "
                 f"{explain(CALLS[peer.accept_call], peer.accept_error)}")
     if peer.connect_call in (CALL_READV, CALL_WRITEV):
