@@ -19,6 +19,7 @@ from pyrdv import config as config_module
 from pyrdv.collectives.intracomm import Intracomm
 from pyrdv.engine import profiles
 from pyrdv.engine.engine import Engine
+from pyrdv.engine.lacking import say_last
 from pyrdv.errors import ConfigError, LaunchError
 from pyrdv.foreign import shown
 from pyrdv.launch import bootstrap, env, places
@@ -385,7 +386,7 @@ class World:
             if kind == "launcher":
                 raise LaunchError(text)
             for engine in self.engines:
-                engine.peer_gone(rank, kind == "left")
+                engine.peer_gone(rank, kind == "left", text)
 
     def finalize(self):
         """End the world in good order; calling it again does nothing.
@@ -413,15 +414,17 @@ class World:
         never[:] = self.engine.unreceived()
         return all(peer == self.engine.rank for peer, _, _ in never)
 
-    def abandon(self):
-        """End the world without waiting for anybody, after an error."""
+    def abandon(self, why=""):
+        """End the world without waiting for anybody, after an error, which `why` names to others."""
         if not self.finalized and os.getpid() == self.pid:
             self.finalized = True
             # A process manager may end this process as soon as it knows.
             flush_output()
-            self._close(1)
+            for engine in self.engines:
+                say_last(engine, why)
+            self._close(1, why)
 
-    def _close(self, status):
+    def _close(self, status, why=""):
         if self.client.fileno() >= 0:
             self.engine.unwatch(self.client.fileno())
         if status == 0:
@@ -430,7 +433,7 @@ class World:
             engine.close()
         if self._memory is not None:
             self._memory.pool.attach(None)
-        self.client.leave(status)
+        self.client.leave(status, why)
         self.client.close()
 
     def abort(self, code, reason=""):

@@ -168,7 +168,7 @@ cdef class CommBase:
         if error == OP_NO_MEMORY:
             return from_status(error, wanted_bytes=room, what=f"a message with rank {peer}")
         if error == OP_LACKING:
-            return lack(self.engine, self.members.to_world(peer))
+            return lack(self.engine, self.members.to_world(peer), False)
         if error == OP_NOT_REGISTERED:
             return from_status(OP_NO_MEMORY, wanted_bytes=room, registering=True,
                                what=f"a message with rank {peer}")
@@ -183,4 +183,4 @@ cdef class CommBase:
         if engine_peer_finished(self.engine.c, self.members.to_world(peer)):
             return "it has finished"
         return (reason(self.engine, self.members.to_world(peer))
-                or "it died, or its connection broke")
+                or "its process ended, or its connection broke")

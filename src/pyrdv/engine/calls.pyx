@@ -60,13 +60,11 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
         # The RTR may be here already: then the data moves from now on.
         step(e)
     if p.finished:
-        return -OP_PEER_LOST
+        return -peer_unreachable(e, p)
     if p.state != PEER_UP:
         status = peer_connect(e, p)
-        if status == OP_LACKING:
-            return -status
         if status != 0:
-            return -peer_unreachable(e, p)
+            return -(status if status == OP_LACKING else peer_unreachable(e, p))
     # The short way: nothing waits before it, so it may be announced at once (P3).
     if p.state == PEER_UP and p.queue_head == NULL and not sync \
             and choose(e, p, length) == PROTOCOL_EAGER:

@@ -31,8 +31,6 @@ from pyrdv.memory.registration cimport Registrations
 
 from weakref import WeakKeyDictionary
 
-from pyrdv.errors import from_status
-
 
 cdef extern from "fork.h" nogil:
     int fork_watch()
@@ -203,7 +201,9 @@ cdef class Engine:
         status = 0 if peer == <int> self.c.rank else peer_connect(self.c, &self.c.peers[peer])
         engine_unlock(&self.c.lock)
         if status == OP_LACKING:
-            raise from_status(OP_LACKING, peer=peer, reason=self.fabric_for(peer).lack_text(peer))
+            from pyrdv.engine.lacking import error
+
+            raise error(self, peer)
         return status == 0 and glance8(&self.c.peers[peer].state) in (PEER_UP, PEER_SELF)
 
     def peer_gone(self, int peer, bint orderly, text=""):
@@ -317,14 +317,6 @@ cdef class Engine:
             if glance8(&self.c.peers[i].state) == PEER_UP:
                 self.c.peers[i].fabric.ops.disconnect(self.c.peers[i].fabric, i)
         engine_unlock(&self.c.lock)
-
-    def fabric_for(self, int peer):
-        """The fabric that reaches world rank `peer`; None for this rank itself."""
-        cdef int i
-        for i in range(<int> len(self.fabrics)):
-            if self.c.fabrics[i] == self.c.peers[peer].fabric:
-                return self.fabrics[i]
-        return None
 
     def peer_states(self):
         """State of each peer: 'new', 'up', 'closed', 'lost', 'self' or 'deaf'."""

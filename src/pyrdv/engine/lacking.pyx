@@ -35,22 +35,22 @@ cdef bint anything(const engine_t *e) noexcept nogil:
     return False
 
 
-cdef bint lacks(const engine_t *e, uint32_t rank, int flags) noexcept nogil:
+cdef int lacks(const engine_t *e, uint32_t rank, int flags) noexcept nogil:
     cdef const fabric_t *fabric = e.peers[rank].fabric
-    return fabric != NULL and fabric.lacks != NULL and fabric.lacks[rank] & flags
+    return fabric.lacks[rank] & flags if fabric != NULL and fabric.lacks != NULL else 0
 
 
-cdef bint find(const engine_t *e, uint32_t peer, int flags, uint32_t *found) noexcept nogil:
+cdef int find(const engine_t *e, uint32_t peer, int flags, uint32_t *found) noexcept nogil:
     # The peer itself, or the first of all for a wildcard.
     cdef uint32_t rank
     for rank in range(e.size):
         if (peer == ANY_PEER or peer == rank) and lacks(e, rank, flags):
             found[0] = rank
-            return True
-    return False
+            return lacks(e, rank, flags)
+    return 0
 
 
-cdef bint concerned(const engine_t *e, const op_t *op, uint32_t *found) noexcept nogil:
+cdef int concerned(const engine_t *e, const op_t *op, uint32_t *found) noexcept nogil:
     if op.state == OP_POSTED:
         return find(e, op.peer, LACK_ACCEPT, found)
     if op.kind == OP_SEND:
@@ -67,18 +67,19 @@ cdef void try_again(engine_t *e) noexcept nogil:
     wake_sleepers(e, epoch)
 
 
-cdef bint engine_lacking(engine_t *e, op_t *op, uint32_t generation, uint32_t *peer) noexcept nogil:
-    cdef bint found = False
+cdef int engine_lacking(engine_t *e, op_t *op, uint32_t generation, uint32_t *peer) noexcept nogil:
+    cdef int found = 0
     engine_lock(&e.lock)
     if op.generation == generation and op.state != OP_COMPLETE and concerned(e, op, peer):
         try_again(e)
-        found = op.generation == generation and op.state != OP_COMPLETE and concerned(e, op, peer)
+        if op.generation == generation and op.state != OP_COMPLETE:
+            found = concerned(e, op, peer)
     engine_unlock(&e.lock)
     return found
 
 
 cdef bint engine_source_lacking(engine_t *e, uint32_t source, uint32_t *peer) noexcept nogil:
-    cdef bint found
+    cdef int found
     engine_lock(&e.lock)
     found = find(e, source, LACK_ACCEPT, peer)
     if found:
@@ -90,22 +91,43 @@ cdef bint engine_source_lacking(engine_t *e, uint32_t source, uint32_t *peer) no
 
 cdef int complain(Engine engine, op_t *op, uint32_t generation) except -1:
     cdef uint32_t peer = 0
-    if anything(engine.c) and engine_lacking(engine.c, op, generation, &peer):
-        raise lack(engine, peer)
+    cdef int found = engine_lacking(engine.c, op, generation, &peer) if anything(engine.c) else 0
+    if found:
+        raise lack(engine, peer, not found & LACK_CONNECT)
     return 0
 
 
 cdef int complain_source(Engine engine, uint32_t source) except -1:
     cdef uint32_t peer = 0
     if anything(engine.c) and engine_source_lacking(engine.c, source, &peer):
-        raise lack(engine, peer)
+        raise lack(engine, peer, True)
     return 0
 
 
-cdef object lack(Engine engine, uint32_t peer):
-    return from_status(OP_LACKING, peer=peer, reason=engine.fabric_for(peer).lack_text(peer))
+cdef object fabric_of(Engine engine, uint32_t peer):
+    cdef int i
+    for i in range(engine.c.fabric_count):
+        if engine.c.fabrics[i] == engine.c.peers[peer].fabric:
+            return engine.fabrics[i]
+    return None
+
+
+cdef object lack(Engine engine, uint32_t peer, bint incoming):
+    return from_status(OP_LACKING, peer=peer,
+                       reason=fabric_of(engine, peer).lack_text(peer, incoming))
 
 
 cdef str reason(Engine engine, uint32_t peer):
-    fabric = engine.fabric_for(peer)
+    fabric = fabric_of(engine, peer)
     return (fabric.failure_text(peer) if fabric is not None else "") or engine.ends.get(peer, "")
+
+
+def error(Engine engine, peer):
+    """The ResourceError for the connection to world rank `peer`."""
+    return lack(engine, peer, False)
+
+
+def say_last(Engine engine, text):
+    """Tell all peers why this rank ends (`Fabric.last_words`)."""
+    for fabric in engine.fabrics:
+        fabric.last_words(text)

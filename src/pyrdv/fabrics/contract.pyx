@@ -38,8 +38,11 @@ cdef class Fabric:
         """Why the connection to world rank `peer` ended, for people; empty if nothing is known."""
         return ""
 
-    def lack_text(self, peer):
-        """What this process lacks for the connection with world rank `peer`, for people."""
+    def last_words(self, text):
+        """Tell the peers why this end ends, where that is possible; they show it to people."""
+
+    def lack_text(self, peer, incoming=False):
+        """What this process lacks for its connection to `peer`, or `incoming` from there, in words."""
         return f"rank {self.rank} has no connection to rank {peer}"
 
     def disconnect(self, peer):

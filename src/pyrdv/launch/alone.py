@@ -31,7 +31,7 @@ class Alone:
         """See `Client.exchange`."""
         return [bytes(value)]
 
-    def leave(self, status=0):
+    def leave(self, status=0, text=""):
         """See `Client.leave`."""
 
     def abort(self, code, text=""):

@@ -190,19 +190,21 @@ class Client:
             raise BootstrapError(f"the launcher sent {len(values)} values for {self.size} ranks")
         return values
 
-    def leave(self, status=0):
+    def leave(self, status=0, text=""):
         """Say that this rank is done, and close; never raises, and may be called again.
 
         Parameters
         ----------
         status : int
             0: the others see the notice ``left``; else ``lost``.
+        text : str
+            Why, if it is not 0: for the others.
         """
         if self._closed or os.getpid() != self._pid:
             return
         with self._lock:
             try:
-                self._transmit(frames.LEAVE, 0, frames.pack_number_text(status, ""), 2.0)
+                self._transmit(frames.LEAVE, 0, frames.pack_number_text(status, text), 2.0)
                 self._sock.shutdown(SHUT_WR)
             except (OSError, BootstrapError):
                 pass  # the launcher is gone: nobody is left to tell

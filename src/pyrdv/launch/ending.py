@@ -22,6 +22,8 @@ import threading
 from pyrdv.errors import PeerLostError
 from pyrdv.launch.failures import Report
 
+LAST_WORDS = 400
+
 _INTERACTIVE = ("<stdin>", "<console>", "<python-input", "<ipython-input")
 
 
@@ -92,7 +94,7 @@ class Ending:
         # After an uncaught exception others may wait for this rank for ever, so it must not wait
         # for them.
         if self._value is not None:
-            world.abandon()
+            world.abandon(last_words(self._value))
         else:
             world.finalize()
 
@@ -104,6 +106,15 @@ class Ending:
             return None
         frame = trace.tb_frame
         return value if _is_main(frame) and _stopped(frame, trace.tb_lasti) else None
+
+
+def last_words(value):
+    """What other ranks are told of the exception that ends this one: a line, not too long."""
+    try:
+        text = " ".join(f"{type(value).__name__}: {value}".split())
+    except Exception:
+        text = type(value).__name__
+    return "it ended with " + (text if len(text) <= LAST_WORDS else f"{text[:LAST_WORDS - 3]}...")
 
 
 def names_lost_peer(value):

@@ -70,11 +70,11 @@ class HostingClient:
     def __getattr__(self, name):
         return getattr(self._client, name)
 
-    def leave(self, status=0):
+    def leave(self, status=0, text=""):
         """See `bootstrap.Client.leave`; with status 0 wait until all ranks have left."""
         if os.getpid() == self._pid and self._host is not None:
             host, self._host = self._host, None
-            self._client.leave(status)
+            self._client.leave(status, text)
             if status == 0:
                 host.wait()
 

@@ -105,7 +105,7 @@ class Client:
         """
         return self._exchange(value, timeout, range(self.size))
 
-    def leave(self, status=0):
+    def leave(self, status=0, text=""):
         """Say that this rank is done; with another status than 0 end the job (P3); never raises."""
         if self._closed or os.getpid() != self._pid:
             return

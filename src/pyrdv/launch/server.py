@@ -239,10 +239,10 @@ class Server:
         elif kind == frames.MISSING:
             self._send(peer, frames.VALUE, request, frames.cut_text(self._missing()))
         elif kind == frames.LEAVE:
-            status, _ = frames.unpack_number_text(body)
+            status, why = frames.unpack_number_text(body)
             self.rank_ended(peer.rank, status == 0,
                             "left the job in order" if status == 0
-                            else f"left the job with status {status}")
+                            else why or f"left the job with status {status}")
         elif kind == frames.ABORT:
             self._on_abort(peer.rank, *frames.unpack_number_text(body))
         elif kind == frames.REPORT and self._on_report is not None:

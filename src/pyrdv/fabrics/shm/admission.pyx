@@ -22,10 +22,13 @@ from libc.errno cimport EAGAIN, ECONNABORTED, EINTR, errno
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_INVALID
+from pyrdv.fabrics.contract cimport (
+    FABRIC_AGAIN, FABRIC_FAILED, FABRIC_INVALID, LACK_ACCEPT, lack_ends)
 from pyrdv.fabrics.shm.channel cimport (
     PENDING, inbound_t, peer_t, pending_t, publish32, ring_doorbell, shm_t)
 from pyrdv.fabrics.shm.doors cimport address_t, credentials, credentials_t
+from pyrdv.fabrics.shm.lacks cimport (
+    CALL_ACCEPT, accept_lacks, doors_free, doors_lack, refused)
 from pyrdv.fabrics.shm.segment cimport free_inbound, open_inbound
 
 
@@ -58,6 +61,14 @@ cdef extern from "<sys/timerfd.h>" nogil:
         timespec it_value
     int timerfd_create(int clock, int flags)
     int timerfd_settime(int fd, int flags, const itimerspec *new, itimerspec *old)
+
+cdef extern from "<poll.h>" nogil:
+    struct pollfd:
+        int fd
+        short events
+        short revents
+    short POLLIN
+    int poll(pollfd *fds, unsigned long count, int timeout)
 
 cdef extern from "<time.h>" nogil:
     int CLOCK_MONOTONIC
@@ -168,14 +179,29 @@ cdef void count_stranger(shm_t *self) noexcept nogil:
 
 # Hellos ---------------------------------------------------------------------
 
-cdef int greet(shm_t *self, int fd) noexcept nogil:
-    """Try to take the hello on `fd`; a refused one is closed."""
+cdef void let_go(shm_t *self, const pending_t *place) noexcept nogil:
+    """What was held is taken or refused."""
+    if place.held:
+        self.peers[place.rank].held = 0
+        lack_ends(&self.base, place.rank, LACK_ACCEPT)
+
+
+cdef int greet(shm_t *self, int fd, pending_t *place) noexcept nogil:
+    """Try to take the hello on `fd`; a refused one is closed.  `place`: says if it is held."""
     cdef uint32_t rank = 0
     cdef int status = FABRIC_INVALID
     cdef peer_t *peer
     cdef inbound_t *into = open_inbound(self, fd, &rank, &status)
     if into == NULL:
         if status == FABRIC_AGAIN:
+            return GREET_LATER
+        if status == FABRIC_FAILED:
+            # Looked at again by each maintain; it would be readable for ever.
+            accept_lacks(self, rank)
+            epoll_ctl(self.base.wake_fd, EPOLL_CTL_DEL, fd, NULL)
+            place.held = 1
+            place.rank = rank
+            self.peers[rank].held = 1
             return GREET_LATER
         self.counters.refused += 1
         unwatch(self, fd)
@@ -188,6 +214,7 @@ cdef int greet(shm_t *self, int fd) noexcept nogil:
         free_inbound(into)
         return GREET_REFUSED
     peer.into = into
+    lack_ends(&self.base, rank, LACK_ACCEPT)
     into.listed = 1
     self.inbound[self.inbound_count] = into
     self.inbound_rank[self.inbound_count] = rank
@@ -198,10 +225,10 @@ cdef int greet(shm_t *self, int fd) noexcept nogil:
     return GREET_TAKEN
 
 
-cdef int give_up(shm_t *self, int fd) noexcept nogil:
+cdef int give_up(shm_t *self, pending_t *place) noexcept nogil:
     """Close a connection without a hello, unless that comes at this moment (A3)."""
-    shutdown(fd, SHUT_RD)
-    return greet(self, fd)
+    shutdown(place.fd, SHUT_RD)
+    return greet(self, place.fd, place)
 
 
 cdef void drop_unknown(shm_t *self, uint32_t i) noexcept nogil:
@@ -226,7 +253,21 @@ cdef pending_t *place_of(shm_t *self, int pid) noexcept nogil:
     return NULL
 
 
-cdef int keep(shm_t *self, int fd, int pid) noexcept nogil:
+cdef int make_place(shm_t *self) noexcept nogil:
+    """Give the oldest connection up whose hello is not here; how many channels came of that."""
+    cdef uint32_t i
+    cdef int got
+    for i in range(self.unknown_count):
+        if not self.unknown[i].held:
+            got = give_up(self, &self.unknown[i])
+            if got == GREET_LATER:
+                continue        # its hello came at this moment, and cannot be taken
+            drop_unknown(self, i)
+            return got == GREET_TAKEN
+    return 0
+
+
+cdef int keep(shm_t *self, const pending_t *guest, int pid) noexcept nogil:
     """Have a connection wait for its hello; how many channels came of making room."""
     cdef int came = 0
     cdef pending_t *place = place_of(self, pid)
@@ -235,20 +276,31 @@ cdef int keep(shm_t *self, int fd, int pid) noexcept nogil:
     else:
         count_stranger(self)
         if self.unknown_count == PENDING:
-            came = give_up(self, self.unknown[0].fd) == GREET_TAKEN
-            drop_unknown(self, 0)
+            came = make_place(self)
+        if self.unknown_count == PENDING:
+            # All are held; that it is hung up on before its hello is taken shows it (A3).
+            let_go(self, guest)
+            close(guest.fd)
+            return came
         place = &self.unknown[self.unknown_count]
         self.unknown_count += 1
-    place.fd = fd
+    place[0] = guest[0]
     place.since = now_ns()
-    watch(self, fd, WATCH_CALLER, 0)
+    if not place.held:
+        watch(self, place.fd, WATCH_CALLER, 0)
     return came
 
 
 cdef int greet_again(shm_t *self, pending_t *place, int64_t limit) noexcept nogil:
-    if place.since < limit:
-        return give_up(self, place.fd)
-    return greet(self, place.fd)
+    cdef pending_t before = place[0]
+    cdef int got
+    if place.since < limit and not place.held:
+        got = give_up(self, place)
+    else:
+        got = greet(self, place.fd, place)
+    if got != GREET_LATER:
+        let_go(self, &before)
+    return got
 
 
 cdef int greet_waiting(shm_t *self) noexcept nogil:
@@ -275,20 +327,33 @@ cdef int greet_waiting(shm_t *self) noexcept nogil:
     return came
 
 
+cdef bint somebody_at(int door) noexcept nogil:
+    """Without a descriptor to give away the kernel does not look whether anybody is there."""
+    cdef pollfd wanted
+    wanted.fd = door
+    wanted.events = POLLIN
+    wanted.revents = 0
+    return poll(&wanted, 1, 0) != 0
+
+
 cdef int accept_from(shm_t *self, int door, int limit, int *came) noexcept nogil:
     """Accept up to `limit` connections, only some of strangers unless it is DEPTH; how many."""
     cdef credentials_t who
+    cdef pending_t guest
     cdef int fd, got, count = 0
     while count < limit and (not self.deaf or limit == DEPTH):
         fd = accept4(door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)
         if fd < 0:
             if errno == EINTR or errno == ECONNABORTED:
                 continue
-            if errno != EAGAIN:
+            refused(self, CALL_ACCEPT)
+            if self.base.error != EAGAIN and somebody_at(door):
                 # Out of descriptors: it would be readable for ever.
-                self.base.error = errno
                 self.counters.accept_errors += 1
                 turn_away(self, now_ns() + WINDOW_NS)
+                doors_lack(self, False)
+            elif self.shut_out:
+                doors_free(self)
             return count
         count += 1
         if not credentials(fd, &who) or who.uid != self.uid:
@@ -296,9 +361,11 @@ cdef int accept_from(shm_t *self, int door, int limit, int *came) noexcept nogil
             self.counters.foreign += 1
             count_stranger(self)
             continue
-        got = greet(self, fd)
+        guest.fd = fd
+        guest.held = 0
+        got = greet(self, fd, &guest)
         if got == GREET_LATER:
-            came[0] += keep(self, fd, who.pid)
+            came[0] += keep(self, &guest, who.pid)
         elif got == GREET_REFUSED:
             count_stranger(self)
         else:
@@ -310,7 +377,8 @@ cdef int accept_from(shm_t *self, int door, int limit, int *came) noexcept nogil
 
 cdef int admit_some(shm_t *self) noexcept nogil:
     cdef int came = 0
-    if self.deaf and now_ns() >= self.hear_at:
+    # For want of a descriptor: there may be one now.
+    if self.deaf and (self.shut_out or now_ns() >= self.hear_at):
         self.deaf = 0
         watch_doors(self)
         self.knocked = 1

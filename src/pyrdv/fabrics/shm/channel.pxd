@@ -131,6 +131,11 @@ cdef enum:
     TOKEN = 32          # bytes of the job's digest in a hello
     NO_SLOT = -1
 
+cdef enum may_flag:
+    MAY_READ = 1        # process_vm_readv works with that peer
+    MAY_WRITE = 2       # so does process_vm_writev
+    MAY_BOTH = 3
+
 cdef struct node_t:
     # A posted work request that is not complete: a transfer, or a SEND that
     # waits for the transfers before it.
@@ -166,7 +171,8 @@ cdef struct outbound_t:
     uint32_t bulk       # size of the bulk area
     uint32_t bulk_head
     uint32_t bulk_freed
-    uint8_t single_copy
+    uint8_t may         # may_flags; transfers of the other direction go through cells
+    uint8_t has_cells
     uint8_t starved     # a post got AGAIN and nobody told it of room since
     uint8_t bye         # our goodbye is published
     uint32_t slots_used  # bit per entry of the job table
@@ -193,7 +199,7 @@ cdef struct inbound_t:
     uint32_t kept_tail  # taken
     uint32_t kept_polled  # returned by the last poll, before the ring's, and not released
     uint32_t help_seen
-    uint8_t can_help
+    uint8_t can_help    # may_flags
     uint8_t staged      # it has cells; never read from shared memory again
     uint8_t serving     # a staged transfer is under way
     uint8_t listed      # among the channels that are polled
@@ -208,6 +214,8 @@ cdef struct pending_t:
     # An accepted connection whose hello is not here yet.
     int fd              # -1: none
     int64_t since       # ns
+    uint8_t held        # its hello is here, but for want of something it cannot be taken yet
+    uint32_t rank       # if held
 
 cdef struct peer_t:
     outbound_t *out
@@ -222,6 +230,13 @@ cdef struct peer_t:
     uint8_t closing     # disconnect was called
     uint8_t pending     # out.first is not NULL and the rank is in `busy`
     pending_t caller    # a connection of its process
+    uint8_t held        # some connection with its hello is held
+    uint8_t connect_call  # refused_call that stood in the way, and its errno
+    uint8_t accept_call
+    int connect_error
+    int accept_error
+    uint8_t *words      # what it said last, or NULL
+    uint32_t words_length
 
 cdef struct entry_t:
     # One registered region.
@@ -260,6 +275,9 @@ cdef struct shm_t:
     int64_t window      # ns
     int64_t hear_at     # ns; when to watch the doors again, if `deaf`
     uint8_t deaf        # the doors are not watched for a while (A4)
+    uint8_t shut_out    # somebody waits at a door, and this process cannot let him in
+    uint8_t call        # refused_call of base.error
+    uint8_t lack_news   # a connection cannot be taken, and no sleeper knows of it yet
     uint8_t knocked     # somebody may wait at a door
     uint8_t again       # a connect found a full queue: wake up soon
     uint8_t unconfirmed  # some peer in `ending` is not confirmed

@@ -12,14 +12,14 @@ C3  wake_fd is an epoll descriptor over the doors and all channel sockets;
     everything that is not found in memory by arm comes as a byte, a
     connection or a hang-up (F8; S3 in channel.pxd).
 """
-from libc.errno cimport EHOSTUNREACH, EINVAL, ENOMEM, errno
+from libc.errno cimport EHOSTUNREACH, EINTR, EINVAL, ENOMEM, errno
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport realloc
 from libc.string cimport memset
 
 from pyrdv.fabrics.contract cimport (
     ACCESS_LOCAL, ACCESS_REMOTE_READ, ACCESS_REMOTE_WRITE, FABRIC_AGAIN, FABRIC_FAILED,
-    FABRIC_INVALID, FABRIC_LOST, FABRIC_OK, fabric_t, region)
+    FABRIC_INVALID, FABRIC_LOST, FABRIC_OK, LACK_ACCEPT, LACK_CONNECT, fabric_t, lack_ends, region)
 from pyrdv.fabrics.shm.admission cimport (
     WATCH_DOOR, WATCH_INTO, WATCH_OUT, WATCH_TIMER, admission_arm, admission_close,
     admission_open, admission_timer, admit_all, admit_some, unwatch, watch)
@@ -28,13 +28,11 @@ from pyrdv.fabrics.shm.channel cimport (
     refresh_room, ring_doorbell, shm_t)
 from pyrdv.fabrics.shm.datapath cimport datapath_ready
 from pyrdv.fabrics.shm.doors cimport address_t, credentials_t, reach
+from pyrdv.fabrics.shm.lacks cimport (
+    CALL_CONNECT, CALL_EPOLL_CTL, CALL_EPOLL_WAIT, connect_lacks, doors_lack, refused, words_take)
 from pyrdv.fabrics.shm.segment cimport (
     free_inbound, free_outbound, hand_over, prepare_outbound)
 
-
-cdef extern from "<sys/socket.h>" nogil:
-    int MSG_DONTWAIT
-    ssize_t recv(int fd, void *data, size_t length, int flags)
 
 cdef extern from "<sys/epoll.h>" nogil:
     enum:
@@ -97,10 +95,12 @@ cdef int open_channel(shm_t *self, uint32_t peer) noexcept nogil:
     cdef const address_t *address = <const address_t *> state.address
     cdef credentials_t who
     cdef int fd, status, lacking = 0
+    cdef uint8_t call = 0
     if state.ready == NULL:
         state.ready = prepare_outbound(self, peer, address)
         if state.ready == NULL:
             lacking = self.base.error
+            call = self.call
     fd = reach(self, address, &who, &status)
     if state.ready == NULL:
         # Why it cannot be prepared may be that the peer has ended.
@@ -109,11 +109,12 @@ cdef int open_channel(shm_t *self, uint32_t peer) noexcept nogil:
         if status == FABRIC_LOST:
             return FABRIC_LOST
         self.base.error = lacking
+        self.call = call
         return FABRIC_FAILED
     if fd < 0:
         return status
     if watch(self, fd, WATCH_OUT, peer):
-        self.base.error = errno
+        refused(self, CALL_EPOLL_CTL)
         close(fd)
         return FABRIC_FAILED
     status = hand_over(self, peer, state.ready, fd)
@@ -139,6 +140,8 @@ cdef int shm_connect(fabric_t *base, uint32_t peer) noexcept nogil:
         return FABRIC_OK
     if state.address == NULL:
         base.error = EHOSTUNREACH
+        self.call = CALL_CONNECT
+        connect_lacks(self, peer)
         return FABRIC_FAILED
     status = open_channel(self, peer)
     if status == FABRIC_AGAIN:
@@ -146,6 +149,10 @@ cdef int shm_connect(fabric_t *base, uint32_t peer) noexcept nogil:
     elif status != FABRIC_OK:
         free_outbound(state.ready)
         state.ready = NULL
+    if status == FABRIC_FAILED:
+        connect_lacks(self, peer)
+    elif base.lacking:
+        lack_ends(base, peer, LACK_CONNECT)
     return status
 
 
@@ -178,10 +185,13 @@ cdef void hang_up(shm_t *self, uint32_t rank) noexcept nogil:
     # The peer's process or fabric is gone, or it broke the protocol.
     cdef peer_t *peer = &self.peers[rank]
     peer.gone = 1
+    lack_ends(&self.base, rank, LACK_ACCEPT | LACK_CONNECT)
     if peer.out != NULL:
+        words_take(self, rank, peer.out.fd)
         unwatch(self, peer.out.fd)
         peer.out.fd = -1
     if peer.into != NULL:
+        words_take(self, rank, peer.into.fd)
         unwatch(self, peer.into.fd)
         peer.into.fd = -1
     if not peer.reported:
@@ -190,17 +200,13 @@ cdef void hang_up(shm_t *self, uint32_t rank) noexcept nogil:
 
 cdef void heed(shm_t *self, uint32_t rank, int fd, uint32_t events) noexcept nogil:
     # Something came on a channel's socket.
-    cdef uint8_t byte[64]
     cdef peer_t *peer = &self.peers[rank]
-    cdef int _i
     if fd < 0:
         return
     if events & (EPOLLHUP | EPOLLRDHUP | EPOLLERR):
         hang_up(self, rank)
         return
-    for _i in range(EVENTS):  # bounded: the rest is readable next time
-        if recv(fd, byte, sizeof(byte), MSG_DONTWAIT) < 0:
-            break
+    words_take(self, rank, fd)
     if peer.reported:
         return
     if ((peer.into != NULL and observe32(&peer.into.segment.producer_bye))
@@ -240,6 +246,11 @@ cdef int shm_maintain(fabric_t *base) noexcept nogil:
     cdef uint64_t kind
     cdef int i, happened = 0
     cdef int count = epoll_wait(base.wake_fd, events, EVENTS, 0)
+    if count < 0 and errno != EINTR:
+        # Closed by the program: nobody can be heard any more.
+        refused(self, CALL_EPOLL_WAIT)
+        doors_lack(self, True)
+        return 0
     for i in range(count):
         kind = events[i].data.u64 >> 32
         rank = <uint32_t> events[i].data.u64
@@ -295,7 +306,8 @@ cdef int shm_arm(fabric_t *base) noexcept nogil:
     # Handle what the sockets hold before, so that old bytes do not wake.
     shm_maintain(base)
     set_waiting(self, 1)
-    ready = datapath_ready(self) or self.attention or self.unconfirmed
+    ready = datapath_ready(self) or self.attention or self.unconfirmed or self.lack_news
+    self.lack_news = 0
     for i in range(base.size):
         if self.peers[i].out != NULL and room_came(self.peers[i].out):
             ready = True

@@ -29,6 +29,7 @@ from libc.string cimport memcpy, memset
 
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_FAILED, FABRIC_LOST, FABRIC_OK
 from pyrdv.fabrics.shm.channel cimport shm_t
+from pyrdv.fabrics.shm.lacks cimport CALL_CONNECT, CALL_SOCKET, refused
 
 from pyrdv.doors import open_private
 
@@ -152,7 +153,8 @@ cdef int refusal(shm_t *self, const address_t *address, bint private, int error)
         return FABRIC_LOST
     if private and error == EACCES and kill(<int> address.pid, 0) and errno == EPERM:
         return FABRIC_LOST      # the number belongs to another user's process by now
-    self.base.error = error
+    (&errno)[0] = error
+    refused(self, CALL_CONNECT)
     return FABRIC_FAILED
 
 
@@ -165,7 +167,7 @@ cdef int reach(shm_t *self, const address_t *address, credentials_t *who,
     cdef int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)
     status[0] = FABRIC_FAILED
     if fd < 0:
-        self.base.error = errno
+        refused(self, CALL_SOCKET)
         return -1
     if private:
         size = hidden(&where, address.pid, address.place)
@@ -174,9 +176,10 @@ cdef int reach(shm_t *self, const address_t *address, credentials_t *who,
     if connect(fd, <sockaddr *> &where, size):
         status[0] = refusal(self, address, private, errno)
     elif not credentials(fd, who):
-        self.base.error = errno
+        refused(self, CALL_CONNECT)
     elif who.uid != self.uid:
-        self.base.error = EACCES
+        (&errno)[0] = EACCES
+        refused(self, CALL_CONNECT)
     else:
         status[0] = FABRIC_OK
         return fd

@@ -18,14 +18,18 @@ from pyrdv.fabrics.contract cimport (
     CAP_LOCAL, CAP_POLLED, CAP_SINGLE_COPY, HEADER_MAX, Fabric, fabric_ops)
 from pyrdv.fabrics.shm.admission cimport close_public
 from pyrdv.fabrics.shm.channel cimport (
-    NODES, SHM_MAGIC, SHM_VERSION, inbound_t, node_t, peer_t,
+    MAY_BOTH, NODES, SHM_MAGIC, SHM_VERSION, inbound_t, node_t, peer_t,
     shm_bulk_size, shm_packet_max)
 from pyrdv.fabrics.shm.control cimport (
     control_close, control_open, shm_arm, shm_connect, shm_deregister, shm_disarm,
     shm_disconnect, shm_maintain, shm_register)
 from pyrdv.fabrics.shm.datapath cimport shm_poll, shm_post, shm_release
 from pyrdv.fabrics.shm.doors cimport NAME_MAX_BYTES, address_t, open_doors
-from pyrdv.fabrics.shm.segment cimport may_copy
+from pyrdv.fabrics.shm.lacks cimport lack_words, last_words, words_say
+from pyrdv.fabrics.shm.probing cimport may_copy
+
+from pyrdv import shortage
+from pyrdv.errors import ResourceError
 
 
 cdef extern from "<sys/prctl.h>" nogil:
@@ -83,8 +87,8 @@ cdef class ShmFabric(Fabric):
     ------
     ValueError
         For a rank outside ``0 <= rank < size`` or an unknown `single_copy`.
-    OSError
-        If the system refuses a socket or the descriptor limit is reached.
+    ResourceError
+        If the system refuses a socket; the text names the limit.
     """
 
     def __cinit__(self, rank, size, bytes token, single_copy="auto"):
@@ -125,9 +129,10 @@ cdef class ShmFabric(Fabric):
         self.state.busy = <uint32_t *> calloc(size, sizeof(uint32_t))
         self.state.ending = <uint32_t *> calloc(size, sizeof(uint32_t))
         self.state.nodes = <node_t *> calloc(NODES, sizeof(node_t))
+        self.state.base.lacks = <uint8_t *> calloc(size, sizeof(uint8_t))
         if (self.state.peers == NULL or self.state.inbound == NULL or self.state.busy == NULL
                 or self.state.inbound_rank == NULL or self.state.ending == NULL
-                or self.state.nodes == NULL):
+                or self.state.nodes == NULL or self.state.base.lacks == NULL):
             raise MemoryError(f"no memory for a shm fabric of {size} ranks")
         for i in range(NODES - 1):
             self.state.nodes[i].next = &self.state.nodes[i + 1]
@@ -149,9 +154,9 @@ cdef class ShmFabric(Fabric):
             if control_open(&self.state) < 0:
                 raise OSError(errno, os.strerror(errno))
         except OSError as error:
-            raise OSError(error.errno, f"shm fabric of rank {self.rank}: {error.strerror} while "
-                          "opening its sockets; raise the limit of open files (ulimit -n)"
-                          ) from None
+            what = shortage.explain("opening its sockets", error.errno)
+            raise ResourceError(f"rank {self.rank} cannot start to use shared memory: {what}",
+                                peer=self.rank) from None
         self.open = True
 
     def __dealloc__(self):
@@ -160,12 +165,14 @@ cdef class ShmFabric(Fabric):
             control_close(&self.state)
             for i in range(self.state.base.size):
                 free(self.state.peers[i].address)
+                free(self.state.peers[i].words)
         free(self.state.peers)
         free(self.state.inbound)
         free(self.state.inbound_rank)
         free(self.state.busy)
         free(self.state.ending)
         free(self.state.nodes)
+        free(self.state.base.lacks)
         free(self.state.regions)
 
     @property
@@ -192,6 +199,7 @@ cdef class ShmFabric(Fabric):
         """
         cdef uint32_t rank
         cdef address_t *entry
+        cdef int call = 0
         cdef bint single = self.state.mode != 0
         cdef const address_t *own = <address_t *> self.state.peers[self.state.base.rank].address
         cdef bint private = own.reach != 0
@@ -203,7 +211,8 @@ cdef class ShmFabric(Fabric):
             entry = self._parse(rank, addresses[rank])
             free(self.state.peers[rank].address)
             self.state.peers[rank].address = entry
-            if single and not may_copy(entry.pid, entry.probe_address, entry.probe):
+            if single and may_copy(<int> entry.pid, entry.probe_address, entry.probe,
+                                   &call) != MAY_BOTH:
                 single = False
             private = private and entry.reach == own.reach
         if private:
@@ -229,6 +238,19 @@ cdef class ShmFabric(Fabric):
             free(entry)
             raise ValueError(f"shm address of rank {rank} is damaged: its name length is wrong")
         return entry
+
+    def lack_text(self, peer, incoming=False):
+        """What this process lacks for its connection to `peer`, or `incoming` from there, in words."""
+        return lack_words(&self.state, peer, incoming)
+
+    def failure_text(self, peer):
+        """What `peer` said when it ended with an error; empty if it said nothing."""
+        return last_words(&self.state, peer)
+
+    def last_words(self, text):
+        """Tell the peers why this end ends; they show it as `failure_text`."""
+        if self.open and self.state.pid == os.getpid():
+            words_say(&self.state, text.encode("utf-8", "replace"))
 
     def close(self):
         """Close all descriptors and free all channels; idempotent.

@@ -9,7 +9,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from pyrdv.fabrics.contract cimport (
     ACCESS_REMOTE_READ, ACCESS_REMOTE_WRITE, FABRIC_FAILED, FABRIC_INVALID, FABRIC_LOST, FABRIC_OK)
 from pyrdv.fabrics.shm.channel cimport (
-    SHM_CHUNK_MAX, SHM_JOBS, add32, claim64, fail_peer, glance32, glance64, granted, inbound_t,
+    MAY_READ, MAY_WRITE, SHM_CHUNK_MAX, SHM_JOBS, add32, claim64, fail_peer, glance32, glance64, granted, inbound_t,
     note32, observe32, observe64, shm_claim_chunks, shm_claim_next, shm_job, shm_t, wake_producer)
 from pyrdv.fabrics.shm.staging cimport stage_serve
 from pyrdv.fabrics.shm.tails cimport tail_take
@@ -76,6 +76,8 @@ cdef bint help_one(shm_t *self, inbound_t *into) noexcept nogil:
         theirs = glance64(&job.producer_address)
         key = glance64(&job.key)
         reading = glance32(&job.to_producer)
+        if not into.can_help & (MAY_WRITE if reading else MAY_READ):
+            continue  # left to the poster, for the kernel forbids it
         offset = <uint64_t> shm_claim_next(word) * chunk_size
         if not 0 < chunk_size <= SHM_CHUNK_MAX or offset >= length:
             continue  # an entry in change, or nonsense: not helped (J1, R8)
@@ -114,6 +116,8 @@ cdef bint help_turn(shm_t *self) noexcept nogil:
                 if moved < 0:
                     fail_peer(self, self.inbound_rank[index])
                 if moved > 0:
+                    return True
+                if into.can_help and help_one(self, into):
                     return True
         elif glance32(&into.segment.help) != into.help_seen:
             if not into.can_help:

@@ -14,9 +14,8 @@ cdef outbound_t *prepare_outbound(shm_t *self, uint32_t rank,
 # before it took a hello, connect anew; FAILED.
 cdef int hand_over(shm_t *self, uint32_t rank, outbound_t *out, int fd) noexcept nogil
 # Take the channel that a hello on `fd` offers and own `fd`.  NULL: *status is
-# FABRIC_AGAIN (nothing there yet) or FABRIC_INVALID (refused; the caller closes fd).
+# FABRIC_AGAIN (nothing there yet), FABRIC_FAILED (*rank's hello stays, for the system refused
+# something) or FABRIC_INVALID (refused; the caller closes fd).
 cdef inbound_t *open_inbound(shm_t *self, int fd, uint32_t *rank, int *status) noexcept nogil
 cdef void free_outbound(outbound_t *out) noexcept nogil
 cdef void free_inbound(inbound_t *into) noexcept nogil
-# Whether this process may read `probe_address` of `pid` and finds `probe` there.
-cdef bint may_copy(int pid, uint64_t probe_address, uint64_t probe) noexcept nogil

@@ -14,8 +14,10 @@ G5  All that may fail for want of memory or descriptors is done before the peer
     is connected to.  So the hello follows the connection at once, and can be
     sent again: EPIPE says that the peer hung up before a hello had come, which
     is no sign of its end (A3 in admission.pyx).
+G6  A hello is looked at where it lies and removed when it was taken.  So what
+    this process cannot take for want of descriptors or memory stays there.
 """
-from libc.errno cimport EAGAIN, ECONNRESET, EINTR, ENOMEM, EPERM, EPIPE, errno
+from libc.errno cimport EAGAIN, ECONNRESET, EINTR, EPIPE, errno
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
@@ -23,14 +25,19 @@ from libc.string cimport memcpy, memset
 from pyrdv.fabrics.contract cimport (
     FABRIC_AGAIN, FABRIC_FAILED, FABRIC_INVALID, FABRIC_OK)
 from pyrdv.fabrics.shm.channel cimport (
-    SHM_MAGIC, SHM_VERSION, TOKEN, inbound_t, outbound_t, shm_bulk_size, shm_bytes, shm_segment,
+    MAY_BOTH, SHM_MAGIC, SHM_VERSION, TOKEN, inbound_t, outbound_t, shm_bulk_size, shm_bytes, shm_segment,
     shm_t)
 from pyrdv.fabrics.shm.doors cimport address_t, credentials, credentials_t
+from pyrdv.fabrics.shm.lacks cimport (
+    CALL_FALLOCATE, CALL_FTRUNCATE, CALL_MALLOC, CALL_MEMFD, CALL_MMAP, CALL_RECVMSG, CALL_SEALS,
+    CALL_SENDMSG, refused)
+from pyrdv.fabrics.shm.probing cimport may_copy
 
 
 cdef extern from "handover.h" nogil:
     ssize_t handover_send(int socket, const void *data, size_t length, int fd)
-    ssize_t handover_receive(int socket, void *data, size_t room, int *fd)
+    ssize_t handover_peek(int socket, void *data, size_t room, int *fd)
+    void handover_done(int socket)
 
 cdef extern from "<sys/mman.h>" nogil:
     int PROT_READ, PROT_WRITE, MAP_SHARED, MAP_POPULATE, MFD_CLOEXEC, MFD_ALLOW_SEALING
@@ -53,15 +60,6 @@ cdef extern from "<unistd.h>" nogil:
     int ftruncate(int fd, long length)
     int close(int fd)
 
-cdef extern from "<sys/uio.h>" nogil:
-    struct iovec:
-        void *iov_base
-        size_t iov_len
-    ssize_t process_vm_readv(int pid, const iovec *local, unsigned long local_count,
-                             const iovec *remote, unsigned long remote_count,
-                             unsigned long flags)
-
-
 cdef struct hello_t:
     # The only message on a channel's socket; doorbells are single bytes.
     uint64_t magic
@@ -74,54 +72,51 @@ cdef struct hello_t:
     uint8_t token[32]
 
 
-cdef bint may_copy(int pid, uint64_t probe_address, uint64_t probe) noexcept nogil:
-    cdef uint64_t found = 0
-    cdef iovec mine, theirs
-    mine.iov_base = &found
-    mine.iov_len = sizeof(found)
-    theirs.iov_base = <void *> probe_address
-    theirs.iov_len = sizeof(found)
-    return (process_vm_readv(pid, &mine, 1, &theirs, 1, 0) == sizeof(found)
-            and found == probe)
+cdef int make_memory(uint32_t size, int *fd) noexcept nogil:
+    # Allocated and sealed; 0, or the refused call with errno.
+    cdef int failed
+    fd[0] = memfd_create("pyrdv", MFD_CLOEXEC | MFD_ALLOW_SEALING)
+    if fd[0] < 0:
+        return CALL_MEMFD
+    if ftruncate(fd[0], size):
+        return CALL_FTRUNCATE
+    failed = posix_fallocate(fd[0], 0, size)
+    if failed:
+        (&errno)[0] = failed
+        return CALL_FALLOCATE
+    if fcntl(fd[0], F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL):
+        return CALL_SEALS
+    return 0
 
 
-cdef shm_segment *make_segment(uint32_t own, uint32_t peer, uint32_t bulk, bint staged,
+cdef shm_segment *make_segment(shm_t *self, uint32_t peer, uint32_t bulk, bint staged,
                                int *memory) noexcept nogil:
-    # Mapped and ready to be handed over as *memory; NULL with errno.
+    # Mapped and ready to be handed over as *memory; NULL: it was refused.
     cdef uint32_t size = shm_bytes(bulk, staged)
-    cdef shm_segment *segment
-    cdef int failed, fd = memfd_create("pyrdv", MFD_CLOEXEC | MFD_ALLOW_SEALING)
-    if fd < 0:
-        return NULL
-    failed = ftruncate(fd, size)
-    if not failed:
-        failed = posix_fallocate(fd, 0, size)
-        if failed:
-            (&errno)[0] = failed
-    if not failed:
-        failed = fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-    segment = NULL
-    if not failed:
+    cdef shm_segment *segment = NULL
+    cdef int fd, call = make_memory(size, &fd)
+    if call == 0:
         segment = <shm_segment *> mmap(NULL, size, PROT_READ | PROT_WRITE,
                                        MAP_SHARED | MAP_POPULATE, fd, 0)
         if <void *> segment == MAP_FAILED:
-            segment = NULL
-    if segment == NULL:
-        failed = errno
-        close(fd)
-        (&errno)[0] = failed
+            call = CALL_MMAP
+    if call:
+        refused(self, call)
+        if fd >= 0:
+            close(fd)
         return NULL
     segment.magic = SHM_MAGIC
     segment.version = SHM_VERSION
     segment.bytes = size
-    segment.from_rank = own
+    segment.from_rank = self.base.rank
     segment.to_rank = peer
     segment.staged = staged
     memory[0] = fd
     return segment
 
 
-cdef shm_segment *take_segment(int memory, const hello_t *hello, uint32_t bulk) noexcept nogil:
+cdef shm_segment *take_segment(shm_t *self, int memory, const hello_t *hello, uint32_t bulk,
+                               int *status) noexcept nogil:
     # G2: map what came with a hello, if it is what it must be.
     cdef stat facts
     cdef shm_segment *segment
@@ -137,6 +132,8 @@ cdef shm_segment *take_segment(int memory, const hello_t *hello, uint32_t bulk) 
     segment = <shm_segment *> mmap(NULL, size, PROT_READ | PROT_WRITE,
                                    MAP_SHARED | MAP_POPULATE, memory, 0)
     if <void *> segment == MAP_FAILED:
+        refused(self, CALL_MMAP)
+        status[0] = FABRIC_FAILED
         return NULL
     if (segment.magic != SHM_MAGIC or segment.version != SHM_VERSION or segment.bytes != size
             or segment.from_rank != hello.from_rank or segment.to_rank != hello.to_rank):
@@ -147,27 +144,28 @@ cdef shm_segment *take_segment(int memory, const hello_t *hello, uint32_t bulk) 
 
 cdef outbound_t *prepare_outbound(shm_t *self, uint32_t rank,
                                   const address_t *address) noexcept nogil:
-    cdef int memory = -1
-    cdef bint single = self.mode != 0 and may_copy(address.pid, address.probe_address,
-                                                   address.probe)
+    cdef int memory = -1, call = 0
+    cdef uint8_t may = 0
     cdef outbound_t *out
-    if self.mode == 2 and not single:
-        self.base.error = EPERM
+    if self.mode != 0:
+        may = may_copy(<int> address.pid, address.probe_address, address.probe, &call)
+    if self.mode == 2 and may != MAY_BOTH:
+        refused(self, call)
         return NULL
     out = <outbound_t *> calloc(1, sizeof(outbound_t))
     if out == NULL:
-        self.base.error = ENOMEM
+        refused(self, CALL_MALLOC)
         return NULL
     out.bulk = shm_bulk_size(self.base.size)
-    out.segment = make_segment(self.base.rank, rank, out.bulk, not single, &memory)
+    out.segment = make_segment(self, rank, out.bulk, may != MAY_BOTH, &memory)
     if out.segment == NULL:
-        self.base.error = errno
         free(out)
         return NULL
     out.fd = -1
     out.memory = memory
     out.pid = <int> address.pid
-    out.single_copy = single
+    out.may = may
+    out.has_cells = may != MAY_BOTH
     return out
 
 
@@ -178,14 +176,14 @@ cdef int hand_over(shm_t *self, uint32_t rank, outbound_t *out, int fd) noexcept
     hello.version = SHM_VERSION
     hello.from_rank = self.base.rank
     hello.to_rank = rank
-    hello.staged = not out.single_copy
+    hello.staged = out.has_cells
     hello.probe_address = <uint64_t> &self.probe
     hello.probe = self.probe
     memcpy(hello.token, self.token, TOKEN)
     if handover_send(fd, &hello, sizeof(hello), out.memory) != sizeof(hello):
         if errno == EAGAIN or errno == EINTR or errno == EPIPE or errno == ECONNRESET:
             return FABRIC_AGAIN
-        self.base.error = errno
+        refused(self, CALL_SENDMSG)
         return FABRIC_FAILED
     close(out.memory)
     out.memory = -1
@@ -210,32 +208,46 @@ cdef inbound_t *open_inbound(shm_t *self, int fd, uint32_t *rank, int *status) n
     cdef hello_t hello
     cdef int memory = -1
     cdef inbound_t *into = NULL
-    cdef shm_segment *segment
+    cdef shm_segment *segment = NULL
     cdef uint32_t bulk = shm_bulk_size(self.base.size)
-    cdef ssize_t length = handover_receive(fd, &hello, sizeof(hello), &memory)
+    cdef int call = 0
+    cdef ssize_t length
+    (&errno)[0] = 0
+    length = handover_peek(fd, &hello, sizeof(hello), &memory)
     if length < 0 and (errno == EAGAIN or errno == EINTR):
         status[0] = FABRIC_AGAIN
         return NULL
     status[0] = FABRIC_INVALID
-    if (length == sizeof(hello) and memory >= 0 and credentials(fd, &who)
+    call = errno
+    if (length == sizeof(hello) and credentials(fd, &who)
             and who.uid == self.uid and acceptable(self, &hello)):
-        segment = take_segment(memory, &hello, bulk)
+        rank[0] = hello.from_rank
+        if memory >= 0:
+            segment = take_segment(self, memory, &hello, bulk, status)
+        elif call:
+            # Its descriptor did not come through for want of one here (G6).
+            (&errno)[0] = call
+            refused(self, CALL_RECVMSG)
+            status[0] = FABRIC_FAILED
         if segment != NULL:
             into = <inbound_t *> calloc(1, sizeof(inbound_t))
             if into == NULL:
+                refused(self, CALL_MALLOC)
+                status[0] = FABRIC_FAILED
                 munmap(segment, shm_bytes(bulk, hello.staged))
     if memory >= 0:
         close(memory)
     if into == NULL:
         return NULL
+    handover_done(fd)
     into.segment = segment
     into.bulk = bulk
     into.fd = fd
     into.pid = who.pid
     into.staged = <uint8_t> hello.staged
-    into.can_help = (not hello.staged and self.mode != 0
-                     and may_copy(who.pid, hello.probe_address, hello.probe))
-    rank[0] = hello.from_rank
+    into.can_help = 0
+    if self.mode != 0:
+        into.can_help = may_copy(who.pid, hello.probe_address, hello.probe, &call)
     status[0] = FABRIC_OK
     return into
 
@@ -244,7 +256,7 @@ cdef void free_outbound(outbound_t *out) noexcept nogil:
     if out != NULL:
         if out.memory >= 0:
             close(out.memory)
-        munmap(out.segment, shm_bytes(out.bulk, not out.single_copy))
+        munmap(out.segment, shm_bytes(out.bulk, out.has_cells))
         free(out)
 
 

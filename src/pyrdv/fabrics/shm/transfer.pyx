@@ -30,7 +30,7 @@ from pyrdv.fabrics.contract cimport (
     EVENT_READ, EVENT_WRITE, FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, WR_FENCE, WR_READ, WR_SEND,
     WR_SIGNALED, completion, work_request)
 from pyrdv.fabrics.shm.channel cimport (
-    NO_SLOT, NODE_ACTIVE, NODE_NEW, NODE_TAKEN, SHM_CHUNK_MAX, SHM_CHUNK_MIN, SHM_GENERATIONS,
+    MAY_READ, MAY_WRITE, NO_SLOT, NODE_ACTIVE, NODE_NEW, NODE_TAKEN, SHM_CHUNK_MAX, SHM_CHUNK_MIN, SHM_GENERATIONS,
     SHM_JOBS, add32, claim64, fail_peer, glance32, have_room, inbound_t, node_t, note32, note64,
     observe32, observe64, outbound_t, peer_t, publish32, publish64, put_packet, shm_claim,
     shm_claim_next, shm_job, shm_t, wake_consumer)
@@ -160,10 +160,15 @@ cdef void share(shm_t *self, outbound_t *out, node_t *node) noexcept nogil:
         wake_consumer(self, out)
 
 
+cdef inline bint direct(const outbound_t *out, const node_t *node) noexcept nogil:
+    # Whether the kernel copies; else it goes through the cells.
+    return out.may & (MAY_READ if node.opcode == WR_READ else MAY_WRITE)
+
+
 cdef bint start(shm_t *self, outbound_t *out, node_t *node, bint now) noexcept nogil:
     # Start a transfer if there is a place for it.  `now`: its first chunk is
     # moved at once by the caller, so it may start without being shared.
-    if not out.single_copy:
+    if not direct(out, node):
         if node.length == 0:
             node.state = NODE_ACTIVE
             node.chunks = 0
@@ -436,7 +441,7 @@ cdef bint node_ready(outbound_t *out, node_t *node) noexcept nogil:
             return False
         if node.opcode == WR_SEND:
             return have_room(out, 1, out.bulk_head) != FABRIC_AGAIN
-        return out.single_copy or out.staged == NULL
+        return direct(out, node) or out.staged == NULL
     if out.staged == node:
         return stage_ready(out)
     if complete(out, node):
@@ -463,9 +468,8 @@ cdef bint transfer_ready(shm_t *self) noexcept nogil:
             node = node.next
     for index in range(self.inbound_count):
         into = self.inbound[index]
-        if into.staged:
-            if serve_ready(into):
-                return True
-        elif into.can_help and observe32(&into.segment.help) != into.help_seen:
+        if into.staged and serve_ready(into):
+            return True
+        if into.can_help and observe32(&into.segment.help) != into.help_seen:
             return True
     return False

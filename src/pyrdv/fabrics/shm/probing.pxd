@@ -1,0 +1,7 @@
+# cython: language_level=3
+"""Whether the kernel lets this process copy from and to another one (see .pyx)."""
+from libc.stdint cimport uint8_t, uint64_t
+
+# call.  Of MAY_READ and MAY_WRITE (channel.pxd), what this process may do to `pid`, in which
+# `probe` stands at `probe_address`.  `call` and errno: what was refused, if anything was.
+cdef uint8_t may_copy(int pid, uint64_t probe_address, uint64_t probe, int *call) noexcept nogil
