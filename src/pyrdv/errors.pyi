@@ -64,6 +64,10 @@ class TruncationError(Error):
     source: int
     tag: int
 
+class MessageKindError(Error, TypeError):
+    source: int
+    tag: int
+
 class PeerLostError(Error):
     peer: int
     reason: str
@@ -91,5 +95,7 @@ STATUS_CANCELLED: int
 STATUS_NO_MEMORY: int
 STATUS_INVALID: int
 STATUS_FINALIZED: int
+STATUS_MET_OBJECT: int
+STATUS_MET_BUFFER: int
 
 def from_status(code: int, **facts: Any) -> Error: ...

@@ -6,7 +6,8 @@ from posix.unistd cimport getpid
 
 from pyrdv.engine.calls cimport engine_peer_finished
 from pyrdv.engine.engine cimport Engine, own_process
-from pyrdv.engine.state cimport OP_FINALIZED, OP_NO_MEMORY, OP_NOT_REGISTERED, OP_PEER_LOST, OP_TRUNCATED
+from pyrdv.engine.state cimport (
+    OP_FINALIZED, OP_NO_MEMORY, OP_NOT_REGISTERED, OP_PEER_LOST, OP_TRUNCATED)
 
 from weakref import ref
 
@@ -151,6 +152,8 @@ cdef class CommBase:
             return from_status(error, peer=peer, reason=self.why(peer))
         if error == 3:
             return from_status(error, source=peer, tag=tag)
+        if error == MET_OBJECT or error == MET_BUFFER:
+            return from_status(error, message_bytes=total, source=peer, tag=tag)
         if error == OP_FINALIZED:
             return from_status(error, what=f"an operation with rank {peer}" if peer >= 0
                                else "a receive from any source")

@@ -17,6 +17,7 @@ from pyrdv.api.request cimport Request
 from pyrdv.engine.calls cimport engine_cancel, engine_recv_late, engine_recv_matched
 from pyrdv.engine.engine cimport adopt
 from pyrdv.engine.state cimport OP_COMPLETE, OP_INVALID, message_t, op_t
+from pyrdv.engine.wire cimport CONTENT_OBJECT
 from pyrdv.progress.polling cimport wait
 
 from weakref import ref
@@ -222,6 +223,7 @@ cdef class ObjectRecv(Request):
 
 cdef ObjectRecv receive_object(CommBase comm, op_t *op):
     cdef ObjectRecv request = ObjectRecv.__new__(ObjectRecv)
+    request.wanted = CONTENT_OBJECT
     request.start(comm, op, None, True)
     if op == NULL:
         request.source = PROC_NULL_
@@ -231,6 +233,7 @@ cdef ObjectRecv receive_object(CommBase comm, op_t *op):
 
 cdef ObjectRecv receive_head(CommBase comm, message_t *m):
     cdef ObjectRecv request = ObjectRecv.__new__(ObjectRecv)
+    request.wanted = CONTENT_OBJECT
     request.comm = comm
     request.receives = True
     request.take(m)

@@ -9,6 +9,11 @@ cookie that it writes into the head (`set_cookie`). A receiver gives the head to
 calls `allocate` for each part, lets the fabric write to the address, and calls `loads`.
 """
 
+cdef enum:                          # of a framed head, objects.pyx
+    HEAD_COOKIE = 8                 # offsets
+    HEAD_COUNT = 16
+    PART_ENTRY_BYTES = 16           # of the table, per part
+
 cdef enum part_kind:
     PART_WRITABLE = 0               # received into a new uint8 array
     PART_READONLY = 1               # the same; loads() shows it as read-only

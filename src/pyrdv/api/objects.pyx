@@ -52,7 +52,6 @@ THRESHOLD = 64 * 1024
 cdef enum:
     MAGIC_BYTES = 8
     HEAD_BYTES = 32
-    PART_ENTRY_BYTES = 16
 
 cdef bytes MAGIC = b"\0PRDV1\r\n"
 cdef object FIXED = struct.Struct("<8sQQQ")
@@ -275,7 +274,7 @@ cpdef int set_cookie(bytearray head, unsigned long long cookie) except -1:
     """
     if not is_framed(head):
         raise ArgumentError("only the head of an object with parts has a cookie")
-    COOKIE.pack_into(head, MAGIC_BYTES, cookie)
+    COOKIE.pack_into(head, HEAD_COOKIE, cookie)
     return 0
 
 
@@ -309,7 +308,7 @@ cpdef tuple parse_head(object head):
     if at.nbytes < HEAD_BYTES:
         raise malformed(f"{at.nbytes} bytes are shorter than its fixed part of {HEAD_BYTES}")
     cdef const unsigned char *base = <const unsigned char *>at.address
-    cdef size_t count = number(base + 16, 8)
+    cdef size_t count = number(base + HEAD_COUNT, 8)
     cdef size_t stream = number(base + 24, 8)
     cdef size_t rest = at.nbytes - HEAD_BYTES
     if count > rest // PART_ENTRY_BYTES:
@@ -335,7 +334,7 @@ cpdef tuple parse_head(object head):
         total += size
         sizes.append(size)
         kinds.append(<int>kind)
-    return view[HEAD_BYTES + count * PART_ENTRY_BYTES:], number(base + 8, 8), sizes, kinds
+    return view[HEAD_BYTES + count * PART_ENTRY_BYTES:], number(base + HEAD_COOKIE, 8), sizes, kinds
 
 
 cdef object malformed(str what):
