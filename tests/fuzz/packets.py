@@ -180,7 +180,8 @@ class Rig(Standing, Pipes):
                   GRANT: (24, CHECKED), CHUNK: (0, REFUSED), TAKEN: (0, 0), STAND: (16, 0),
                   PLACED: (0, SYNC | ADVICE),
                   **({RTS_ACK: (0, 0)} if own else {})}.get(kind)
-        if wanted is None or content > (kind in ANNOUNCEMENTS) or tail != wanted[0] or flags & ~wanted[1]:
+        if wanted is None or content > (kind in ANNOUNCEMENTS) or tail != wanted[0] \
+                or flags & ~wanted[1]:
             return False
         if kind in ANNOUNCEMENTS:
             if tag < 0 or sequence != self.sequence & 0xFFFFFFFF or self.finished:

@@ -61,7 +61,8 @@ odd_fields = st.fixed_dictionaries(
     optional={
         "flags": st.sampled_from((SYNC, REFUSED, SYNC | REFUSED, PIPED, STOP_RTR, RESUME_RTR, 32))
                  | st.integers(0, 255),
-        "content": st.sampled_from((0, 1)) | st.integers(0, 65535), "freed": U32, "context": contexts,
+        "content": st.sampled_from((0, 1)) | st.integers(0, 65535), "freed": U32,
+        "context": contexts,
         "tag": tags | st.sampled_from((-1, -2, -2**31, 2**31 - 1)), "length": extremes,
         "cookie": guesses | extremes, "live": st.integers(0, 9), "stale": st.integers(0, 9),
         "step": st.sampled_from((-1, 1, 2**31)), "given": st.sampled_from((-1, 1, 3, 4, 2**31)),

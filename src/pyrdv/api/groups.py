@@ -96,8 +96,8 @@ class Group:
 
     def Union(self, other):
         """The members of this group, then those of `other` that are not in it."""
-        mine = self.members
-        return self._like((*mine, *(rank for rank in _members_of(other) if rank not in mine)), other)
+        mine, others = self.members, _members_of(other)
+        return self._like((*mine, *(rank for rank in others if rank not in mine)), other)
 
     def Intersection(self, other):
         """The members of this group that are in `other` too."""

@@ -21,7 +21,7 @@ cdef int drop_parts(CommBase comm, const op_t *op) except -1:
     cdef const unsigned char *fields
     cdef op_t *part = NULL
     cdef size_t count
-    cdef size_t i
+    cdef size_t _i
     if op.length < sizeof(op.peek):
         head = &op.peek[0]
     fields = <const unsigned char *> head
@@ -31,7 +31,7 @@ cdef int drop_parts(CommBase comm, const op_t *op) except -1:
     count = number(fields + HEAD_COUNT, 8)
     if count > op.total // PART_ENTRY_BYTES:
         return 0                        # malformed: there are not so many
-    for i in range(count):
+    for _i in range(count):
         if engine_recv_late(comm.engine.c, op.source, comm.context + CONTEXT_PARTS,
                             <int32_t> (number(fields + HEAD_COOKIE, 8) & 0x7FFFFFFF), NULL, 0, NULL,
                             &part):

@@ -8,7 +8,6 @@ import weakref
 
 import numpy as np
 
-from pyrdv import MPI
 from tests.support.cases import cpu_seconds, run
 
 

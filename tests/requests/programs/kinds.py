@@ -1,4 +1,4 @@
-"""An object met by a receive of a buffer, and the other way round, says so; nothing else suffers."""
+"""An object met by a receive of a buffer, and the other way round: it is said, nothing suffers."""
 
 import asyncio
 import pickle
@@ -79,7 +79,7 @@ def object_meets_buffer(comm, dest, source):
         for size in ROOMS:
             for obj in OBJECTS:
                 request = comm.isend(obj, dest, 5)
-                with raises(MessageKindError, "Python object", f"from rank {source} with tag 5", "recv"):
+                with raises(MessageKindError, "Python object", f"rank {source} with tag 5", "recv"):
                     receive(bytearray(size))
                 request.wait()
         comm.Barrier()
