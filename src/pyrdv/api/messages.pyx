@@ -160,7 +160,7 @@ cdef class ObjectMessages(PersistentMessages):
         Raises
         ------
         MessageKindError
-            The message is a buffer, sent by `Send` or its like; it is gone.
+            The message is a buffer that holds no pickle, sent by `Send` or its like; it is gone.
         PeerLostError
             The source is gone.
 

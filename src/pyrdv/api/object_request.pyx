@@ -6,13 +6,16 @@ and wildcards are those of any message.  Large buffers inside it travel beside
 it as *parts*, uncopied, in a context of their own and under a cookie that the
 head carries: they can never meet another receive (field cases M08, M16).
 The receiver learns the size when it has matched the head; no size is guessed.
+
+A message of a buffer that a receive of an object meets may hold a pickle that the user made; so
+it is taken for one if it looks so, and is an error if that fails.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, uint64_t
 
 from pyrdv.api cimport objects
-from pyrdv.api.core cimport CONTEXT_PARTS, PROC_NULL_, CommBase
+from pyrdv.api.core cimport CONTEXT_PARTS, MET_BUFFER, PROC_NULL_, CommBase
 from pyrdv.api.request cimport Request
 from pyrdv.engine.calls cimport engine_cancel, engine_recv_late, engine_recv_matched
 from pyrdv.engine.engine cimport adopt
@@ -128,7 +131,7 @@ cdef class ObjectRecv(Request):
 
     cdef int open_head(self) except -1:
         """The head is here: start on its parts, or make the object."""
-        if self.error or not objects.framed(PyBytes_AS_STRING(self.head), len(self.head)):
+        if self.error or self.foreign or not objects.framed(PyBytes_AS_STRING(self.head), len(self.head)):
             self.stage = STAGE_DONE
             return 0
         self.stage = STAGE_PARTS
@@ -181,10 +184,17 @@ cdef class ObjectRecv(Request):
     cdef int settle(self) except -1:
         """A matched probe hands its message on; everything else is as usual."""
         cdef message_t *m = NULL
-        if self.stage == STAGE_MATCH and self.op != NULL \
-                and self.op.generation == self.generation and self.op.error == 0:
-            m = self.op.message
+        cdef bint foreign = False
+        if self.op != NULL and self.op.generation == self.generation and self.op.error == 0:
+            if self.stage == STAGE_MATCH:
+                m = self.op.message
+            else:
+                foreign = self.op.content != CONTENT_OBJECT and self.op.total
         Request.settle(self)
+        if foreign and objects.plausible(self.head):
+            self.foreign = True
+        elif foreign:
+            self.error = MET_BUFFER
         if m != NULL:
             self.take(m)
         return 0
@@ -210,7 +220,13 @@ cdef class ObjectRecv(Request):
         # An empty message is no pickle; like mpi4py, say None.
         if head is None or self.error or len(head) == 0:
             return None
-        return objects.loads(head, buffers or [])
+        if not self.foreign:
+            return objects.loads(head, buffers or [])
+        try:
+            return objects.loads(head, [])
+        except Exception as error:
+            raise self.comm.failure(MET_BUFFER, self.source, self.tag, self.total,
+                                    self.room) from error
 
     cdef tuple pieces(self):
         head, buffers = self.head, self.buffers

@@ -32,6 +32,9 @@ cdef list snapshots(list parts)
 # Whether a head announces parts; if not, all of it is the pickle.
 cdef bint framed(const char *head, size_t nbytes) noexcept
 
+# Whether the bytes of a buffer may be the pickle of an object.
+cdef bint plausible(object data) except -1
+
 # (pickle view, cookie, sizes, kinds) of a head; every field checked, ArgumentError if malformed.
 cpdef tuple parse_head(object head)
 

@@ -258,6 +258,16 @@ cdef bint framed(const char *head, size_t nbytes) noexcept:
     return nbytes >= MAGIC_BYTES and memcmp(head, PyBytes_AS_STRING(MAGIC), MAGIC_BYTES) == 0
 
 
+cdef bint plausible(object data) except -1:
+    cdef span at
+    _keeper = acquire(data, False, &at)
+    if current.custom_loads is not None:
+        return True
+    # From protocol 2 on a pickle begins with PROTO and ends with STOP.
+    return at.nbytes > 2 and (<unsigned char *>at.address)[0] == 0x80 \
+        and (<char *>at.address)[at.nbytes - 1] == c"."
+
+
 cdef bint is_framed(object stream) except -1:
     cdef span at
     keeper = acquire(stream, False, &at)

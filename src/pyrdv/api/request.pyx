@@ -12,7 +12,7 @@ handle, and a persistent request stands for the operation that it started last.
 cimport cython
 from libc.stdint cimport uint32_t
 
-from pyrdv.api.core cimport ANY_SOURCE_, ANY_TAG_NUMBER, MET_BUFFER, MET_OBJECT, CommBase
+from pyrdv.api.core cimport ANY_SOURCE_, ANY_TAG_NUMBER, MET_OBJECT, CommBase
 from pyrdv.api.refused cimport drop_parts
 from pyrdv.api.several cimport (
     all_complete, any_pending, chosen, complete_ones, describe_all, look_for_any, report_all,
@@ -22,6 +22,7 @@ from pyrdv.engine.calls cimport engine_cancel, engine_release, engine_test
 from pyrdv.engine.engine cimport adopt
 from pyrdv.engine.state cimport (
     OP_CANCELLED, OP_COMPLETE, OP_ENDED, OP_FINALIZED, OP_TRUNCATED, op_t)
+from pyrdv.engine.wire cimport CONTENT_BUFFER
 from pyrdv.progress.polling cimport help_pending, wait
 
 from pyrdv.api import handles
@@ -110,9 +111,9 @@ cdef class Request:
             self.error = op.error
             if op.error == OP_CANCELLED and op.flags & OP_ENDED:
                 self.error = OP_FINALIZED
-            if self.receives and op.content != self.wanted and op.total \
+            if op.content != self.wanted and self.receives and self.wanted == CONTENT_BUFFER \
                     and (op.error == 0 or op.error == OP_TRUNCATED):
-                self.error = MET_OBJECT if op.content else MET_BUFFER
+                self.error = MET_OBJECT
                 drop_parts(self.comm, op)
             self.total = op.total
             self.room = op.length

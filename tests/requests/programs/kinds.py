@@ -134,7 +134,8 @@ def case_every_send_of_objects(comm):
 def buffer_meets_object(comm, dest, source):
     for name, receive in object_receives(comm, source, 5).items():
         for size in (1, 100, 5000, 300_000):
-            for sent in (bytes(size), pickle.dumps([1] * size)):
+            # The second looks like a pickle.
+            for sent in (bytes(size), b"\x80\x05" + bytes(size) + b"."):
                 request = comm.Isend(sent, dest, 5)
                 with raises(MessageKindError, f"{len(sent)} bytes from rank {source} with tag 5",
                             "is a buffer", "Recv"):
@@ -168,6 +169,19 @@ def case_every_send_of_buffers(comm):
     request.Wait()
     request.Free()
     MPI.Flush_buffer()
+
+
+def case_buffers_that_hold_a_pickle(comm):
+    """As in mpi4py: what the user pickled himself is received as the object."""
+    right, left = around(comm)
+    for size in (1, 100, 5000, 300_000):
+        for protocol in (2, 5):
+            request = comm.Isend(pickle.dumps([1] * size, protocol), right, 5)
+            assert comm.recv(None, left, 5) == [1] * size
+            request.Wait()
+            request = comm.Isend(pickle.dumps([1] * size, protocol), right, 5)
+            assert MPI.Request.waitall([comm.irecv(None, left, 5)]) == [[1] * size]
+            request.Wait()
 
 
 def case_empty_messages_are_of_either_kind(comm):
