@@ -285,6 +285,12 @@ class TruncationError(Error):
     error_class = ERR_TRUNCATE
 
 
+class MessageKindError(Error, TypeError):
+    """A receive of a buffer met an object, or a receive of an object met a buffer."""
+
+    error_class = ERR_TYPE
+
+
 class PeerLostError(Error):
     """The peer of an operation ended or cannot be reached; attribute ``peer`` is its rank."""
 
@@ -374,6 +380,8 @@ STATUS_NO_MEMORY = 4
 STATUS_INVALID = 5
 STATUS_LACKING = 7      # 6 is a memory that could not be registered, which is status 4 here
 STATUS_FINALIZED = 8
+STATUS_MET_OBJECT = 9
+STATUS_MET_BUFFER = 10
 
 
 def _truncated(message_bytes, buffer_bytes, source, tag):
@@ -446,6 +454,15 @@ def _finalized(what="the operation"):
         "other threads wait for before the world ends")
 
 
+def _met(found, senders, receivers):
+    def make(message_bytes, source, tag):
+        return MessageKindError(
+            f"the message of {message_bytes} bytes from rank {source} with tag {tag} is {found}, "
+            f"sent by {senders}; receive it with {receivers}", source=source, tag=tag)
+
+    return make
+
+
 _FROM_STATUS = {
     STATUS_TRUNCATED: _truncated,
     STATUS_PEER_LOST: _peer_lost,
@@ -454,6 +471,10 @@ _FROM_STATUS = {
     STATUS_INVALID: _invalid,
     STATUS_LACKING: _lacking,
     STATUS_FINALIZED: _finalized,
+    STATUS_MET_OBJECT: _met("a Python object", "send, isend or the like (lower case)",
+                            "recv, irecv or mrecv"),
+    STATUS_MET_BUFFER: _met("a buffer", "Send, Isend or the like (upper case)",
+                            "Recv, Irecv or Mrecv"),
 }
 
 
@@ -463,12 +484,13 @@ def from_status(code, **facts):
     Parameters
     ----------
     code : int
-        1 truncated, 2 peer lost, 3 cancelled, 4 no memory, 5 invalid, 7 lacking, 8 finalized.
+        1 truncated, 2 peer lost, 3 cancelled, 4 no memory, 5 invalid, 7 lacking, 8 finalized, 9 a
+        receive of a buffer met an object, 10 the other way round.
     **facts
         What the text needs. 1: ``message_bytes, buffer_bytes, source, tag`` (bytes, ranks);
         2: ``peer, reason=""``; 3: ``source=None, tag=None``; 4: ``wanted_bytes=0, what=""``,
         and ``registering=True`` where registration failed; 5: ``what=""`` and any others;
-        7: ``peer, reason``; 8: ``what=""``.
+        7: ``peer, reason``; 8: ``what=""``; 9 and 10: ``message_bytes, source, tag``.
 
     Returns
     -------

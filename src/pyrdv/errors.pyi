@@ -74,6 +74,10 @@ class TruncationError(Error):
     source: int
     tag: int
 
+class MessageKindError(Error, TypeError):
+    source: int
+    tag: int
+
 class PeerLostError(Error):
     peer: int
     reason: str
@@ -106,5 +110,7 @@ STATUS_NO_MEMORY: int
 STATUS_INVALID: int
 STATUS_LACKING: int
 STATUS_FINALIZED: int
+STATUS_MET_OBJECT: int
+STATUS_MET_BUFFER: int
 
 def from_status(code: int, **facts: Any) -> Error: ...

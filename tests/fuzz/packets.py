@@ -42,10 +42,10 @@ HOLDING = 1 << 17           # unexpected_max: the least allowance, 64 KiB for ea
 UNITS = (HOLDING // 2) // 64
 
 
-def header(kind, *, flags=0, reserved=0, context=0, tag=0, sequence=0, length=0, cookie=0,
+def header(kind, *, flags=0, content=0, context=0, tag=0, sequence=0, length=0, cookie=0,
            credit=0, freed=0):
     """The 40 bytes of section 3 of docs/wire.md."""
-    return HEADER.pack(kind, flags, reserved, context, tag, sequence, length, cookie, credit,
+    return HEADER.pack(kind, flags, content, context, tag, sequence, length, cookie, credit,
                        freed)
 
 
@@ -170,7 +170,7 @@ class Rig(Standing, Pipes):
         """Whether rank 0 must take `packet` (docs/wire.md, section 7); None: unknown."""
         if len(packet) < 40:
             return False
-        (kind, flags, reserved, context, tag, sequence, length, cookie, credit,
+        (kind, flags, content, context, tag, sequence, length, cookie, credit,
          freed) = HEADER.unpack(packet[:40])
         tail = len(packet) - 40
         own = STOP_RTR | RESUME_RTR if self.policy == "classic" else 0
@@ -180,7 +180,8 @@ class Rig(Standing, Pipes):
                   GRANT: (24, CHECKED), CHUNK: (0, REFUSED), TAKEN: (0, 0), STAND: (16, 0),
                   PLACED: (0, SYNC | ADVICE),
                   **({RTS_ACK: (0, 0)} if own else {})}.get(kind)
-        if wanted is None or reserved or tail != wanted[0] or flags & ~wanted[1]:
+        if wanted is None or content > (kind in ANNOUNCEMENTS) or tail != wanted[0] \
+                or flags & ~wanted[1]:
             return False
         if kind in ANNOUNCEMENTS:
             if tag < 0 or sequence != self.sequence & 0xFFFFFFFF or self.finished:

@@ -61,7 +61,8 @@ odd_fields = st.fixed_dictionaries(
     optional={
         "flags": st.sampled_from((SYNC, REFUSED, SYNC | REFUSED, PIPED, STOP_RTR, RESUME_RTR, 32))
                  | st.integers(0, 255),
-        "reserved": st.integers(0, 65535), "freed": U32, "context": contexts,
+        "content": st.sampled_from((0, 1)) | st.integers(0, 65535), "freed": U32,
+        "context": contexts,
         "tag": tags | st.sampled_from((-1, -2, -2**31, 2**31 - 1)), "length": extremes,
         "cookie": guesses | extremes, "live": st.integers(0, 9), "stale": st.integers(0, 9),
         "step": st.sampled_from((-1, 1, 2**31)), "given": st.sampled_from((-1, 1, 3, 4, 2**31)),
@@ -178,7 +179,8 @@ FORBIDDEN = {
     "CREDIT with flags": [("packet", {"kind": CREDIT, "flags": 1})],
     "CREDIT never taken": [("packet", {"kind": CREDIT, "more": 1})],
     "credit never taken, with data": [("packet", {"kind": EAGER, "more": 1}, b"data")],
-    "reserved": [("packet", {"kind": CREDIT, "reserved": 1})],
+    "CREDIT with a content": [("packet", {"kind": CREDIT, "content": 1})],
+    "an unknown content": [("packet", {"kind": EAGER, "content": 2}, b"data")],
     "a buffer given back that nobody has": [("packet", {"kind": CREDIT, "freed": 1})],
     "FINISH with flags": [("packet", {"kind": FINISH, "flags": 1})],
     "EAGER after FINISH": [("packet", {"kind": FINISH}), ("packet", {"kind": EAGER}, b"data")],

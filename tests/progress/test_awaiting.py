@@ -1,4 +1,4 @@
-"""Threads that share requests, and asyncio (field cases T02, T03)."""
+"""Requests in event loops, case by case."""
 
 from pathlib import Path
 
@@ -6,9 +6,11 @@ import pytest
 
 from tests.support.jobs import case_names
 
-PROGRAM = Path(__file__).parent / "programs" / "awaiting.py"
+PROGRAMS = Path(__file__).parent / "programs"
+CASES = [(name, case) for name in ("awaiting", "loops")
+         for case in case_names(PROGRAMS / f"{name}.py")]
 
 
-@pytest.mark.parametrize("case", case_names(PROGRAM))
-def test_awaiting(programs, case):
-    programs.check(PROGRAM, case, 2)
+@pytest.mark.parametrize(("name", "case"), CASES)
+def test_awaiting(programs, name, case):
+    programs.check(PROGRAMS / f"{name}.py", case, 2)

@@ -83,7 +83,8 @@ for thread in threads.values():
     begun.acquire()
 # Those who sleep already and those who do not begin to wait before it is over.
 if len(sys.argv) > 2:
-    while "S" not in open(f"/proc/self/task/{threads['collective'].native_id}/stat").read().split()[2]:
+    path = f"/proc/self/task/{threads['collective'].native_id}/stat"
+    while open(path).read().split()[2] != "S":
         pass
 MPI.Finalize()
 for name, thread in threads.items():

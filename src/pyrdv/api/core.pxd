@@ -15,6 +15,10 @@ cdef enum:
     CONTEXT_GROUP = 3           # members that make a communicator without the others
     CONTEXTS = 4
 
+cdef enum:                      # errors of receives, beside those of op_error
+    MET_OBJECT = 9              # it is for buffers, the message is an object
+    MET_BUFFER = 10             # it is for objects, the message is a buffer
+
 cdef enum:
     PROC_NULL_ = -1
     ANY_SOURCE_ = -2

@@ -162,6 +162,8 @@ cdef class CommBase:
             return from_status(error, peer=peer, reason=self.why(peer))
         if error == 3:
             return from_status(error, source=peer, tag=tag)
+        if error == MET_OBJECT or error == MET_BUFFER:
+            return from_status(error, message_bytes=total, source=peer, tag=tag)
         if error == OP_FINALIZED:
             return from_status(error, what=f"an operation with rank {peer}" if peer >= 0
                                else "a receive from any source")

@@ -8,7 +8,7 @@ from .request import Request
 
 class Grequest(Request):
     home: ClassVar[Comm | None]
-    def __init__(self, request: Request | None = None) -> None: ...
+    def __new__(cls, request: Request | None = None) -> Self: ...
     @classmethod
     def Start(
         cls,

@@ -70,9 +70,10 @@ class Group:
 
     def Compare(self, other):
         """`IDENT`, `SIMILAR` (another order) or `UNEQUAL`."""
-        if self.members == other.members:
+        others = _members_of(other)
+        if self.members == others:
             return IDENT
-        return SIMILAR if sorted(self.members) == sorted(other.members) else UNEQUAL
+        return SIMILAR if sorted(self.members) == sorted(others) else UNEQUAL
 
     def _like(self, members, other=None):
         """A new group; GROUP_EMPTY knows no engine, so `other` may have to."""
@@ -97,16 +98,18 @@ class Group:
 
     def Union(self, other):
         """The members of this group, then those of `other` that are not in it."""
-        mine = self.members
-        return self._like((*mine, *(rank for rank in other.members if rank not in mine)), other)
+        mine, others = self.members, _members_of(other)
+        return self._like((*mine, *(rank for rank in others if rank not in mine)), other)
 
     def Intersection(self, other):
         """The members of this group that are in `other` too."""
-        return self._like([rank for rank in self.members if rank in other.members], other)
+        others = _members_of(other)
+        return self._like([rank for rank in self.members if rank in others], other)
 
     def Difference(self, other):
         """The members of this group that are not in `other`."""
-        return self._like([rank for rank in self.members if rank not in other.members], other)
+        others = _members_of(other)
+        return self._like([rank for rank in self.members if rank not in others], other)
 
     Intersect = Intersection
 
@@ -144,7 +147,8 @@ class Group:
         """
         ranks = list(range(self.size) if ranks is None else ranks)
         self._check(set(ranks) - {PROC_NULL})
-        place = None if group is None else {world: i for i, world in enumerate(group.members)}
+        place = None if group is None else {
+            world: i for i, world in enumerate(_members_of(group))}
         found = []
         for rank in ranks:
             if rank == PROC_NULL:
@@ -176,6 +180,12 @@ class Group:
         if self._held is None:
             return "<Group: null>"
         return f"<Group: {len(self.members)} members>"
+
+
+def _members_of(group):
+    if not isinstance(group, Group):
+        raise TypeError(f"a group is compared or joined with a Group, not {type(group).__name__}")
+    return group.members
 
 
 def _spread(ranges):

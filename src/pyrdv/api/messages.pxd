@@ -13,5 +13,5 @@ cdef class ObjectMessages(PersistentMessages):
     cdef Request post_pickled(self, object head, object parts, long long dest, long long tag,
                               bint sync)
     cdef Request post_on(self, Request request, object buf, long long dest, long long tag,
-                         bint sync, int context)
+                         int how, int context)
     cdef int send_object(self, object obj, long long dest, long long tag, bint sync) except -1

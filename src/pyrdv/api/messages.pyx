@@ -9,7 +9,7 @@ from pyrdv.api.object_request cimport ObjectRecv, ObjectSend, receive_object
 from pyrdv.api.owners cimport owner_of
 from pyrdv.api.request cimport Request
 from pyrdv.api.status cimport Status
-from pyrdv.engine.calls cimport engine_recv, engine_send
+from pyrdv.engine.calls cimport SEND_OBJECT, SEND_SYNC, engine_recv, engine_send
 from pyrdv.engine.state cimport ANY_PEER, OP_MATCH, op_t
 
 import warnings
@@ -33,25 +33,25 @@ cdef class ObjectMessages(PersistentMessages):
         cdef ObjectSend request
         cdef uint32_t cookie
         if dest == PROC_NULL_ or not parts:
-            return self.post_send(head, dest, tag, sync)
+            return self.post_send(head, dest, tag, SEND_OBJECT | (SEND_SYNC if sync else 0))
         self.identity.cookie = cookie = (self.identity.cookie + 1) & 0x7FFFFFFF
         c_objects.set_cookie(head, cookie)
         request = ObjectSend.__new__(ObjectSend)
         request.others = []
-        first = self.post_on(request, head, dest, tag, sync, 0)
+        first = self.post_on(request, head, dest, tag, SEND_OBJECT | (SEND_SYNC if sync else 0), 0)
         for part in parts:
             request.others.append(self.post_on(Request.__new__(Request), part, dest, cookie,
-                                               False, CONTEXT_PARTS))
+                                               0, CONTEXT_PARTS))
         return first
 
     cdef Request post_on(self, Request request, object buf, long long dest, long long tag,
-                         bint sync, int context):
+                         int how, int context):
         cdef span at
         cdef op_t *op = NULL
         keeper = acquire(buf, False, &at)
         cdef int result = engine_send(self.engine.c, self.members.to_world(<int> dest),
                                       self.context + context, <int32_t> tag, at.address,
-                                      at.nbytes, sync, owner_of(self.engine, keeper, &at), &op)
+                                      at.nbytes, how, owner_of(self.engine, keeper, &at), &op)
         if result < 0:
             raise self.failure(-result, <int> dest, <int> tag, at.nbytes, at.nbytes)
         request.start(self, op, keeper, False)
@@ -68,7 +68,8 @@ cdef class ObjectMessages(PersistentMessages):
         self.check_send(dest, tag)
         if dest == PROC_NULL_ or self.members.to_world(<int> dest) != self.engine.c.rank:
             return self.finish_send(self.post_object(obj, dest, tag, sync, False), dest, tag)
-        request = self.post_send(bytes(objects.pickle.dumps(obj)), dest, tag, sync)
+        request = self.post_send(bytes(objects.pickle.dumps(obj)), dest, tag,
+                                 SEND_OBJECT | (SEND_SYNC if sync else 0))
         if sync and not request.poll() and request.op.message != NULL \
                 and request.op.message.queued:
             return self.finish_send(request, dest, tag)
@@ -108,7 +109,7 @@ cdef class ObjectMessages(PersistentMessages):
     def ibsend(self, obj, long long dest, long long tag=0):
         """`isend`, counted against the attached buffer."""
         self.check_send(dest, tag)
-        return self.Ibsend(objects.pickle.dumps(obj), dest, tag)
+        return self.post_buffered(objects.pickle.dumps(obj), dest, tag, SEND_OBJECT)
 
     def send(self, obj, long long dest, long long tag=0):
         """Send an object; returns when it may be changed again."""
@@ -155,6 +156,13 @@ cdef class ObjectMessages(PersistentMessages):
             As for `Irecv`.
         status : Status, optional
             Filled with source, tag and the size of the head.
+
+        Raises
+        ------
+        MessageKindError
+            The message is a buffer that holds no pickle, sent by `Send` or its like; it is gone.
+        PeerLostError
+            The source is gone.
 
         Warns
         -----

@@ -21,6 +21,7 @@ cdef class ObjectRecv(Request):
     cdef list kinds
     cdef list parts                 # requests
     cdef uint64_t posted            # parts whose receive was posted
+    cdef bint foreign               # the message is a buffer, but may hold a pickle
     cdef object failed              # exception of a step that others made for it
     cdef object __weakref__
     # Have every wait in this process go on with it, whether or not its owner looks.

@@ -8,6 +8,9 @@ head carries: they can never meet another receive (field cases M08, M16).
 The receiver learns the size when it has matched the head; no size is guessed.
 If it has no memory for the head or for a part, it takes what was announced and throws it away: its
 own call raises MemoryError, and the sender's request completes.
+
+A message of a buffer that a receive of an object meets may hold a pickle that the user made; so
+it is taken for one if it looks so, and is an error if that fails.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -15,12 +18,13 @@ from libc.stdint cimport int32_t, uint64_t
 
 from pyrdv.api cimport objects
 from pyrdv.api.collector cimport number
-from pyrdv.api.core cimport CONTEXT_PARTS, PROC_NULL_, CommBase
+from pyrdv.api.core cimport CONTEXT_PARTS, MET_BUFFER, PROC_NULL_, CommBase
 from pyrdv.api.request cimport Request
 from pyrdv.engine.calls cimport (
     engine_cancel, engine_recv_late, engine_recv_matched, engine_under_way)
 from pyrdv.engine.engine cimport adopt
 from pyrdv.engine.state cimport OP_COMPLETE, OP_INVALID, OP_NO_MEMORY, message_t, op_t
+from pyrdv.engine.wire cimport CONTENT_OBJECT
 from pyrdv.progress.polling cimport wait
 
 from weakref import ref
@@ -149,7 +153,7 @@ cdef class ObjectRecv(Request):
     cdef int open_head(self) except -1:
         """The head is here: start on its parts, or make the object."""
         cdef bytes head = self.head
-        if self.error or not objects.framed(PyBytes_AS_STRING(head), len(head)):
+        if self.error or self.foreign or not objects.framed(PyBytes_AS_STRING(head), len(head)):
             self.stage = STAGE_DONE
             return 0
         self.posted = 0
@@ -232,10 +236,17 @@ cdef class ObjectRecv(Request):
     cdef int settle(self) except -1:
         """A matched probe hands its message on; everything else is as usual."""
         cdef message_t *m = NULL
-        if self.stage == STAGE_MATCH and self.op != NULL \
-                and self.op.generation == self.generation and self.op.error == 0:
-            m = self.op.message
+        cdef bint foreign = False
+        if self.op != NULL and self.op.generation == self.generation and self.op.error == 0:
+            if self.stage == STAGE_MATCH:
+                m = self.op.message
+            else:
+                foreign = self.op.content != CONTENT_OBJECT and self.op.total
         Request.settle(self)
+        if foreign and objects.plausible(self.head):
+            self.foreign = True
+        elif foreign:
+            self.error = MET_BUFFER
         if m != NULL:
             self.take(m)
         return 0
@@ -261,7 +272,13 @@ cdef class ObjectRecv(Request):
         # An empty message is no pickle; like mpi4py, say None.
         if head is None or self.error or len(head) == 0:
             return None
-        return objects.loads(head, buffers or [])
+        if not self.foreign:
+            return objects.loads(head, buffers or [])
+        try:
+            return objects.loads(head, [])
+        except Exception as error:
+            raise self.comm.failure(MET_BUFFER, self.source, self.tag, self.total,
+                                    self.room) from error
 
     cdef tuple pieces(self):
         head, buffers = self.head, self.buffers
@@ -274,6 +291,7 @@ cdef class ObjectRecv(Request):
 
 cdef ObjectRecv receive_object(CommBase comm, op_t *op):
     cdef ObjectRecv request = ObjectRecv.__new__(ObjectRecv)
+    request.wanted = CONTENT_OBJECT
     request.start(comm, op, None, True)
     if op == NULL:
         request.source = PROC_NULL_
@@ -283,6 +301,7 @@ cdef ObjectRecv receive_object(CommBase comm, op_t *op):
 
 cdef ObjectRecv receive_head(CommBase comm, message_t *m):
     cdef ObjectRecv request = ObjectRecv.__new__(ObjectRecv)
+    request.wanted = CONTENT_OBJECT
     request.comm = comm
     request.receives = True
     request.take(m)

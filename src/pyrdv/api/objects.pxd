@@ -9,16 +9,18 @@ cookie that it writes into the head (`set_cookie`). A receiver gives the head to
 calls `allocate` for each part, lets the fabric write to the address, and calls `loads`.
 """
 
+cdef enum:                          # of a framed head, objects.pyx
+    MAGIC_BYTES = 8
+    HEAD_BYTES = 32                 # before its table of parts
+    HEAD_COOKIE = 8                 # offsets
+    HEAD_COUNT = 16
+    PART_ENTRY_BYTES = 16           # of the table, per part
+
 cdef enum part_kind:
     PART_WRITABLE = 0               # received into a new uint8 array
     PART_READONLY = 1               # the same; loads() shows it as read-only
     PART_BYTES = 2                  # becomes a bytes object as it is
     PART_BYTEARRAY = 3              # becomes a bytearray as it is
-
-cdef enum:
-    MAGIC_BYTES = 8
-    HEAD_BYTES = 32                 # of a framed head before its table of parts
-    PART_ENTRY_BYTES = 16
 
 
 # (head, parts) of an object, by the module's `pickle`. Without parts `head` is bytes, the plain
@@ -31,6 +33,9 @@ cdef list snapshots(list parts)
 
 # Whether a head announces parts; if not, all of it is the pickle.
 cdef bint framed(const char *head, size_t nbytes) noexcept
+
+# Whether the bytes of a buffer may be the pickle of an object.
+cdef bint plausible(object data) except -1
 
 # (pickle view, cookie, sizes, kinds) of a head; every field checked, ArgumentError if malformed.
 cpdef tuple parse_head(object head)

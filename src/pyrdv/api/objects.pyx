@@ -254,6 +254,16 @@ cdef bint framed(const char *head, size_t nbytes) noexcept:
     return nbytes >= MAGIC_BYTES and memcmp(head, PyBytes_AS_STRING(MAGIC), MAGIC_BYTES) == 0
 
 
+cdef bint plausible(object data) except -1:
+    cdef span at
+    _keeper = acquire(data, False, &at)
+    if current.custom_loads is not None:
+        return True
+    # From protocol 2 on a pickle begins with PROTO and ends with STOP.
+    return at.nbytes > 2 and (<unsigned char *>at.address)[0] == 0x80 \
+        and (<char *>at.address)[at.nbytes - 1] == c"."
+
+
 cdef bint is_framed(object stream) except -1:
     cdef span at
     keeper = acquire(stream, False, &at)
@@ -270,7 +280,7 @@ cpdef int set_cookie(bytearray head, unsigned long long cookie) except -1:
     """
     if not is_framed(head):
         raise ArgumentError("only the head of an object with parts has a cookie")
-    COOKIE.pack_into(head, MAGIC_BYTES, cookie)
+    COOKIE.pack_into(head, HEAD_COOKIE, cookie)
     return 0
 
 
@@ -304,7 +314,7 @@ cpdef tuple parse_head(object head):
     if at.nbytes < HEAD_BYTES:
         raise malformed(f"{at.nbytes} bytes are shorter than its fixed part of {HEAD_BYTES}")
     cdef const unsigned char *base = <const unsigned char *>at.address
-    cdef size_t count = number(base + 16, 8)
+    cdef size_t count = number(base + HEAD_COUNT, 8)
     cdef size_t stream = number(base + 24, 8)
     cdef size_t rest = at.nbytes - HEAD_BYTES
     if count > rest // PART_ENTRY_BYTES:
@@ -330,7 +340,7 @@ cpdef tuple parse_head(object head):
         total += size
         sizes.append(size)
         kinds.append(<int>kind)
-    return view[HEAD_BYTES + count * PART_ENTRY_BYTES:], number(base + 8, 8), sizes, kinds
+    return view[HEAD_BYTES + count * PART_ENTRY_BYTES:], number(base + HEAD_COOKIE, 8), sizes, kinds
 
 
 cdef object malformed(str what):

@@ -14,6 +14,7 @@ from pyrdv.engine.calls cimport (
     envelope_t)
 from pyrdv.engine.lacking cimport complain_source
 from pyrdv.engine.state cimport ANY_PEER, OP_RECV, message_t, op_t
+from pyrdv.engine.wire cimport CONTENT_BUFFER
 from pyrdv.progress.polling cimport help_pending, wait
 
 from threading import active_count
@@ -199,6 +200,8 @@ cdef class BufferMessages(CommBase):
         ------
         TruncationError
             The message is longer than `buf`.
+        MessageKindError
+            It is an object, sent by `send` or its like; what `buf` holds now means nothing.
         PeerLostError
             The source is gone.
         KeyboardInterrupt or what a signal handler raises
@@ -215,7 +218,7 @@ cdef class BufferMessages(CommBase):
             except BaseException:
                 withdraw(self.request_of(op, keeper))
                 raise
-            if op.error == 0:
+            if op.error == 0 and op.content == CONTENT_BUFFER:
                 # The common case needs no request.
                 if status is not None:
                     status.set(self.from_world(op.source), op.source_tag, op.total, 0)

@@ -1,6 +1,7 @@
 """Persistent requests, and several operations as one request."""
 
 from collections.abc import Iterable
+from typing import Self
 
 from .buffers import Spec
 from .core import CommBase
@@ -8,7 +9,7 @@ from .probe import ProbedMessages
 from .request import Request
 
 class Prequest(Request):
-    def __init__(self, request: Request | None = None) -> None: ...
+    def __new__(cls, request: Request | None = None) -> Self: ...
     def Start(self) -> None: ...
     @classmethod
     def Startall(cls, requests: Iterable[Prequest]) -> None: ...

@@ -122,15 +122,18 @@ cdef class ProbedMessages(BufferMessages):
         InvalidBufferError
             The attached buffer has no room for it.
         """
+        return self.post_buffered(buf, dest, tag, 0)
+
+    cdef Request post_buffered(self, object buf, long long dest, long long tag, int how):
         cdef span at
         cdef Request done
         self.check_send(dest, tag)
         acquire(buf, False, &at)
         if dest == PROC_NULL_:
-            return self.post_send(None, dest, tag, False)
+            return self.post_send(None, dest, tag, 0)
         pool = buffered.pool_for(self)
         pool.reserve(at.nbytes)
-        cdef Request request = self.post_send((<char *> at.address)[:at.nbytes], dest, tag, False)
+        cdef Request request = self.post_send((<char *> at.address)[:at.nbytes], dest, tag, how)
         pool.note(request, at.nbytes)
         done = Request.__new__(Request)
         done.start(self, NULL, None, False)

@@ -1,6 +1,6 @@
 # cython: language_level=3
 """Requests: one operation, and whatever keeps its buffer alive (R3)."""
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from pyrdv.api.core cimport CommBase
 from pyrdv.api.status cimport Status
@@ -15,6 +15,7 @@ cdef class Request:
     cdef object keeper              # keeps the buffer alive while op is under way
     cdef bint active                # not yet reported to the user
     cdef bint receives
+    cdef uint8_t wanted             # receives: packet_content that it is for
     cdef int source                 # results, in ranks of the communicator
     cdef int tag
     cdef int error                  # op_error

@@ -12,8 +12,9 @@ handle, and a persistent request stands for the operation that it started last.
 cimport cython
 from libc.stdint cimport uint32_t
 
-from pyrdv.api.core cimport ANY_SOURCE_, ANY_TAG_NUMBER, CommBase
+from pyrdv.api.core cimport ANY_SOURCE_, ANY_TAG_NUMBER, MET_OBJECT, CommBase
 from pyrdv.api.naming cimport name_missing
+from pyrdv.api.refused cimport drop_parts
 from pyrdv.api.several cimport (
     all_complete, any_pending, chosen, complete_ones, describe_all, look_for_any, report_all,
     requests_of, results, statuses_of, wait_for_all, wait_for_any)
@@ -21,7 +22,9 @@ from pyrdv.api.status cimport Status
 from pyrdv.engine.calls cimport engine_cancel, engine_release, engine_test
 from pyrdv.engine.engine cimport adopt
 from pyrdv.engine.lacking cimport complain
-from pyrdv.engine.state cimport OP_CANCELLED, OP_COMPLETE, OP_ENDED, OP_FINALIZED, op_t
+from pyrdv.engine.state cimport (
+    OP_CANCELLED, OP_COMPLETE, OP_ENDED, OP_FINALIZED, OP_TRUNCATED, op_t)
+from pyrdv.engine.wire cimport CONTENT_BUFFER
 from pyrdv.progress.polling cimport end_hopeless, help_pending, wait
 
 from pyrdv.api import handles
@@ -114,6 +117,10 @@ cdef class Request:
             self.error = op.error
             if op.error == OP_CANCELLED and op.flags & OP_ENDED:
                 self.error = OP_FINALIZED
+            if op.content != self.wanted and self.receives and self.wanted == CONTENT_BUFFER \
+                    and (op.error == 0 or op.error == OP_TRUNCATED):
+                self.error = MET_OBJECT
+                drop_parts(self.comm, op)
             self.total = op.total
             self.room = op.length
             if self.receives:

@@ -23,6 +23,7 @@ cdef enum:
 cdef enum send_how:             # added up
     SEND_SYNC = 1               # complete only when matched
     SEND_WAITS = 2              # the caller will wait for it at once
+    SEND_OBJECT = 4             # it is a pickle
 
 cdef struct envelope_t:
     uint32_t source

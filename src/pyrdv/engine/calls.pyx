@@ -25,6 +25,7 @@ from pyrdv.engine.state cimport (
     PEER_LOST, PEER_SELF, PEER_UP, WAITS_HERE, engine_t, message_t, op_t, peer_t)
 from pyrdv.engine.step cimport announce, keep_moving, maintain, step, turn
 from pyrdv.engine.waiting cimport waiting_begins, waiting_unknown
+from pyrdv.engine.wire cimport CONTENT_BUFFER, CONTENT_OBJECT
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_OK
 from pyrdv.memory.mappings cimport owner_t
 
@@ -46,11 +47,12 @@ cdef void wake_sleepers(engine_t *e, uint32_t epoch) noexcept nogil:
 cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, void *data,
                      uint64_t length, int how, owner_t *owner, op_t **out) noexcept nogil:
     cdef bint sync = how & SEND_SYNC
+    cdef int content = CONTENT_OBJECT if how & SEND_OBJECT else CONTENT_BUFFER
     cdef peer_t *p = &e.peers[peer]
     cdef op_t *op
     cdef int status
     if p.state == PEER_SELF:
-        return loop_send(e, context, tag, data, length, sync, out)
+        return loop_send(e, context, tag, data, length, sync, content, out)
     if p.recv_sequence == p.answered:
         look_after(e)
         e.in_call = 1
@@ -68,7 +70,7 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
     # The short way: nothing waits before it, so it may be announced at once (P3).
     if p.state == PEER_UP and p.queue_head == NULL and not sync \
             and choose(e, p, length) == PROTOCOL_EAGER:
-        status = eager_post(e, p, context, tag, data, length, 0)
+        status = eager_post(e, p, context, tag, data, length, 0, content)
         if status == FABRIC_OK:
             return 0
         if status != FABRIC_AGAIN:
@@ -77,6 +79,7 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
     if op == NULL:
         return -OP_NO_MEMORY
     op.state = OP_QUEUED
+    op.content = <uint8_t> content
     op_own(op, owner)
     if sync:
         op.flags |= OP_SYNC

@@ -16,14 +16,14 @@ from pyrdv.engine.looking cimport look_every
 from pyrdv.engine.matching cimport index_free, index_init
 from pyrdv.engine.op cimport cache_open, pools_free, pools_reserve
 from pyrdv.engine.opening cimport add_fabrics, open_wait, set_allowance
-from pyrdv.engine.peer cimport peer_connect
+from pyrdv.engine.peer cimport peer_connect, peers_abandon
 from pyrdv.engine.protocols.finish cimport finish_post
 from pyrdv.engine.speculation.policies cimport policy_choose, policy_free
 from pyrdv.engine.state cimport (
     ANY_PEER, ANY_TAG_, FABRICS_MAX, OP_CANCELLING, OP_COMPLETE, OP_ENDED, OP_FREE,
     OP_LACKING, OP_LANDING, OP_LANELESS, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING,
-    OP_READY, OP_SEND, OP_WAITING, OP_WRITING, OPS_PER_SLAB, PEER_CLOSED, PEER_NEW, PEER_SELF,
-    PEER_UP, UNIT, engine_t, op_t, peer_t, ticks_scale)
+    OP_READY, OP_SEND, OP_WAITING, OP_WRITING, OPS_PER_SLAB, PEER_SELF, PEER_UP,
+    UNIT, engine_t, op_t, peer_t, ticks_scale)
 from pyrdv.engine.step cimport maintain, turn
 from pyrdv.fabrics.contract cimport EVENT_CLOSED, EVENT_LOST, FABRIC_AGAIN
 from pyrdv.memory.mappings cimport cache_idle
@@ -382,20 +382,11 @@ cdef class Engine:
 
     def close(self):
         """Close the fabrics.  Operations still under way are abandoned; who waits is told."""
-        cdef uint32_t i
         if not self.closed:
             self.ending = self.closed = True
-            # Other threads may be in a wait: from here on their turns touch no fabric.
+            # Other threads may be in a wait.
             engine_lock(&self.c.lock)
-            self.c.fabric_count = 0
-            self.c.active = NULL
-            self.c.lanes_used = NULL
-            self.c.laneless = NULL
-            for i in range(self.c.size):
-                if self.c.peers[i].state in (PEER_NEW, PEER_UP):
-                    self.c.peers[i].state = PEER_CLOSED
-                    self.c.peers[i].finished = 2
-            self.c.epoch += 1
+            peers_abandon(self.c)
             wake_sleepers(self.c, self.c.epoch - 1)
             engine_unlock(&self.c.lock)
             self.matched.clear()

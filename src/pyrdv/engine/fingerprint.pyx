@@ -21,8 +21,8 @@ cdef inline void mix(uint64_t *h, uint64_t value) noexcept nogil:
 
 cdef void mix_op(uint64_t *h, const op_t *op) noexcept nogil:
     mix(h, <uint64_t> op.index << 32 | op.generation)
-    mix(h, <uint64_t> op.pairing << 32 | <uint64_t> op.kind << 24 | <uint64_t> op.state << 16
-        | <uint64_t> op.flags << 8 | op.error)
+    mix(h, <uint64_t> op.content << 40 | <uint64_t> op.pairing << 32 | <uint64_t> op.kind << 24
+        | <uint64_t> op.state << 16 | <uint64_t> op.flags << 8 | op.error)
     if op.state == OP_COMPLETE:
         mix(h, <uint64_t> op.source << 32 | <uint32_t> op.source_tag)
         mix(h, op.total)
@@ -76,7 +76,8 @@ cdef void mix_unexpected(uint64_t *h, engine_t *e) noexcept nogil:
             at = leader if leader.peer == ANY_PEER and leader.tag == ANY_TAG_ else NULL
             while at != NULL:
                 m = <message_t *> at.entry
-                mix(h, <uint64_t> m.kind << 40 | <uint64_t> m.flags << 32 | m.peer)
+                mix(h, <uint64_t> m.content << 48 | <uint64_t> m.kind << 40
+                    | <uint64_t> m.flags << 32 | m.peer)
                 mix(h, <uint64_t> m.context << 32 | <uint32_t> m.tag)
                 mix(h, m.length)
                 mix(h, m.cookie)

@@ -5,6 +5,7 @@ Everything here runs under the engine's lock.  ``*_new`` and ``*_reserve``
 marked *call* may allocate; the rest is step-safe.
 """
 from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 
 from pyrdv.engine.state cimport engine_t, message_t, op_t
 from pyrdv.fabrics.contract cimport fabric_t, region
@@ -22,7 +23,13 @@ cdef inline void op_own(op_t *op, owner_t *owner) noexcept nogil:
 cdef uint64_t op_cookie(const op_t *op) noexcept nogil
 cdef op_t *op_lookup(engine_t *e, uint64_t cookie) noexcept nogil
 # Note the envelope of the message that receive `op` was matched with.
-cdef void op_matched(op_t *op, uint32_t source, int32_t tag, uint64_t total) noexcept nogil
+cdef void op_matched(op_t *op, uint32_t source, int32_t tag, uint64_t total,
+                     int content) noexcept nogil
+# Note how the object at `data` begins, if receive `op`, matched with it, has no room for it: who
+# is to throw it away looks there for what comes beside it.
+cdef inline void op_peek(op_t *op, const void *data, uint64_t length) noexcept nogil:
+    if op.content and op.length < length and length >= sizeof(op.peek):
+        memcpy(op.peek, data, sizeof(op.peek))
 # The error that a matched receive ends with when nothing went wrong on the way.
 cdef int op_fit(const op_t *op) noexcept nogil
 # End `op`: the library does not touch its buffer afterwards (R3).

@@ -86,6 +86,8 @@ cdef op_t *op_new(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_
     op.total = 0
     op.moved = 0
     op.waits = 0
+    op.content = 0
+    op.peek[0] = 1              # no object begins so
     op.born = 0
     op.message = NULL
     op.lane = NULL
@@ -109,10 +111,12 @@ cdef op_t *op_lookup(engine_t *e, uint64_t cookie) noexcept nogil:
     return op
 
 
-cdef void op_matched(op_t *op, uint32_t source, int32_t tag, uint64_t total) noexcept nogil:
+cdef void op_matched(op_t *op, uint32_t source, int32_t tag, uint64_t total,
+                     int content) noexcept nogil:
     op.source = source
     op.source_tag = tag
     op.total = total
+    op.content = <uint8_t> content
 
 
 cdef int op_fit(const op_t *op) noexcept nogil:
@@ -315,7 +319,7 @@ cdef message_t *message_new(engine_t *e, uint64_t length) noexcept nogil:
 
 
 cdef void message_hold(engine_t *e, op_t *op, message_t *m) noexcept nogil:
-    op_matched(op, m.peer, m.tag, m.length)
+    op_matched(op, m.peer, m.tag, m.length, m.content)
     op.message = m
     op_complete(e, op, 0)
 

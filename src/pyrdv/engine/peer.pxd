@@ -11,6 +11,8 @@ cdef void peer_activate(engine_t *e, peer_t *p) noexcept nogil
 # call.  Connect if that was not done yet.  0: packets can be posted (or will
 # be soon); an op_error otherwise: after OP_LACKING the peer is as before.
 cdef int peer_connect(engine_t *e, peer_t *p) noexcept nogil
+# The engine is to close: turns touch no fabric from now on, and all peers count as closed.
+cdef void peers_abandon(engine_t *e) noexcept nogil
 
 # Fill a header; every packet carries the credits and standing buffers that we give back.
 cdef void header_fill(peer_t *p, header_t *h, int kind, uint32_t context, int32_t tag,

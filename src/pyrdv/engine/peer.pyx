@@ -59,11 +59,26 @@ cdef int peer_connect(engine_t *e, peer_t *p) noexcept nogil:
     return 0
 
 
+cdef void peers_abandon(engine_t *e) noexcept nogil:
+    cdef uint32_t rank
+    cdef peer_t *p
+    e.fabric_count = 0
+    e.active = NULL
+    e.lanes_used = NULL
+    e.laneless = NULL
+    for rank in range(e.size):
+        p = &e.peers[rank]
+        if p.state == PEER_NEW or p.state == PEER_UP:
+            p.state = PEER_CLOSED
+            p.finished = 2
+    e.epoch += 1
+
+
 cdef void header_fill(peer_t *p, header_t *h, int kind, uint32_t context, int32_t tag,
                       uint64_t length, uint64_t cookie) noexcept nogil:
     h.kind = <uint8_t> kind
     h.flags = 0
-    h.reserved = 0
+    h.content = 0
     h.context = context
     h.tag = tag
     h.sequence = p.send_sequence

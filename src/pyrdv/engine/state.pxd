@@ -178,7 +178,9 @@ cdef struct op_t:
     uint32_t grant_block
     uint8_t grant_flags
     uint8_t waits               # wait_flag
+    uint8_t content             # packet_content of the message; receives: after the match
     uint64_t born               # ticks when it was started, by a call that went on; 0: judged
+    char peek[24]               # eager objects that the room does not hold: how they begin
 
 cdef struct lane_t:             # three registered bounce buffers
     lane_t *next                # of its pool, or of the lanes in use
@@ -243,6 +245,7 @@ cdef struct message_t:
     uint64_t remote
     uint64_t remote_key
     uint8_t slot                # PLACED: the buffer
+    uint8_t content             # packet_content
     void *data                  # EAGER: the copy
     op_t *sender                # SELF
 

@@ -42,11 +42,11 @@ from pyrdv.engine.state cimport (
     OP_SEND, OP_SYNC, OP_WAITING, PEER_CLOSED, PEER_LOST, PEER_NEW, PEER_UP, POLL_BATCH,
     REVOKE_ANSWERED, SERVE_LIMIT, engine_t, offer_t, op_t, peer_t)
 from pyrdv.engine.wire cimport (
-    PACKET_ADVICE, PACKET_CHECKED, PACKET_CHUNK, PACKET_CREDIT, PACKET_DONE, PACKET_EAGER,
-    PACKET_FIN, PACKET_FINISH, PACKET_GRANT, PACKET_PIPED, PACKET_PLACED, PACKET_REFUSED,
-    PACKET_REVOKE, PACKET_REVOKED, PACKET_RTR, PACKET_RTS, PACKET_RTS_ACK, PACKET_STAND,
-    PACKET_START, PACKET_SYNC, PACKET_TAKEN, PACKET_WAITING, WIRE_GRANT, WIRE_HEADER, WIRE_RTR,
-    WIRE_RTS, grant_t, header_t, rtr_t, rts_t)
+    CONTENT_OBJECT, PACKET_ADVICE, PACKET_CHECKED, PACKET_CHUNK, PACKET_CREDIT, PACKET_DONE,
+    PACKET_EAGER, PACKET_FIN, PACKET_FINISH, PACKET_GRANT, PACKET_PIPED, PACKET_PLACED,
+    PACKET_REFUSED, PACKET_REVOKE, PACKET_REVOKED, PACKET_RTR, PACKET_RTS, PACKET_RTS_ACK,
+    PACKET_STAND, PACKET_START, PACKET_SYNC, PACKET_TAKEN, PACKET_WAITING, WIRE_GRANT, WIRE_HEADER,
+    WIRE_RTR, WIRE_RTS, grant_t, header_t, rtr_t, rts_t)
 from pyrdv.fabrics.contract cimport (
     EVENT_CLOSED, EVENT_LOST, EVENT_PACKET, EVENT_READ, EVENT_WRITE, FABRIC_AGAIN, FABRIC_LOST,
     FABRIC_OK, completion, fabric_t)
@@ -85,7 +85,7 @@ cdef int announce(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
         return FABRIC_LOST
     if choose(e, p, op.length) == PROTOCOL_EAGER:
         status = eager_post(e, p, op.context, op.tag, op.buffer, op.length,
-                            op_cookie(op) if op.flags & OP_SYNC else 0)
+                            op_cookie(op) if op.flags & OP_SYNC else 0, op.content)
         if status == FABRIC_OK:
             if op.flags & OP_SYNC:
                 op.state = OP_WAITING
@@ -114,8 +114,9 @@ cdef inline void violation(engine_t *e, peer_t *p) noexcept nogil:
 
 
 cdef bint well_formed(const engine_t *e, const header_t *h, uint32_t length) noexcept nogil:
-    """Checks of the packet alone: lengths, flags, reserved fields (docs/wire.md, section 7)."""
-    if h.reserved:
+    """Checks of the packet alone: lengths, flags, contents (docs/wire.md, section 7)."""
+    if h.content and (h.content > CONTENT_OBJECT or h.kind not in (
+            PACKET_EAGER, PACKET_PLACED, PACKET_RTS, PACKET_START)):
         return False
     if h.kind == PACKET_EAGER or h.kind == PACKET_PLACED:
         return (length - WIRE_HEADER == (h.length if h.kind == PACKET_EAGER else 0)

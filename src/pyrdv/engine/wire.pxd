@@ -8,7 +8,7 @@ from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef enum:
-    WIRE_VERSION = 6        # section 1; for readers, it is not sent
+    WIRE_VERSION = 7        # section 1; for readers, it is not sent
     WIRE_HEADER = 40        # sizeof(header_t), asserted in step.pyx
     WIRE_RTS = 56           # sizeof(rts_t), asserted in step.pyx
     WIRE_RTR = 64           # sizeof(rtr_t), asserted in step.pyx
@@ -44,10 +44,14 @@ cdef enum packet_flag:      # section 2.1
     PACKET_RESUME_RTR = 64  # RTS: RTRs of this class may be sent again
     PACKET_PIPED = 128      # RTS: the data cannot be read
 
+cdef enum packet_content:   # section 3
+    CONTENT_BUFFER = 0      # bytes of somebody's buffer
+    CONTENT_OBJECT = 1      # a pickle
+
 cdef struct header_t:       # section 3: every packet begins with it
     uint8_t kind
     uint8_t flags
-    uint16_t reserved       # zero
+    uint16_t content        # announcements: packet_content; others: zero
     uint32_t context        # announcements: communicator context
     int32_t tag             # announcements: >= 0
     uint32_t sequence       # announcements: 0, 1, 2 … per ordered pair of ranks; RTR: `seen`

@@ -40,13 +40,14 @@ def alive():
         "Message": comm.mprobe(0, 99), "MESSAGE_NULL": MPI.MESSAGE_NULL,
         "MESSAGE_NO_PROC": MPI.MESSAGE_NO_PROC, "REQUEST_NULL": MPI.REQUEST_NULL,
         "Status": MPI.Status(), "Group": comm.Get_group(), "GROUP_NULL": MPI.GROUP_NULL,
-        "GROUP_EMPTY": MPI.GROUP_EMPTY, "Datatype": MPI.DOUBLE, "Op": MPI.SUM, "OP_NULL": MPI.OP_NULL,
+        "GROUP_EMPTY": MPI.GROUP_EMPTY, "Datatype": MPI.DOUBLE, "Op": MPI.SUM,
+        "OP_NULL": MPI.OP_NULL,
         "Info": MPI.Info.Create(), "INFO_NULL": MPI.INFO_NULL, "pickle": MPI.Pickle(),
         "buffer": MPI.buffer(bytearray(8)),
         # Made without their constructors.
         **{f"bare {kind.__name__}": kind.__new__(kind)
-           for kind in (MPI.Request, MPI.Prequest, MPI.Grequest, MPI.Message, MPI.Status, MPI.Intracomm,
-                        MPI.Pickle, MPI.Group, MPI.Datatype)},
+           for kind in (MPI.Request, MPI.Prequest, MPI.Grequest, MPI.Message, MPI.Status,
+                        MPI.Intracomm, MPI.Pickle, MPI.Group, MPI.Datatype)},
         **{f"bare {name}": type(made).__new__(type(made))
            for name, made in (("ObjectRecv", comm.irecv(None, 0, 92)),
                               ("Together", comm.Isendrecv(b"", 0, 91, bytearray(1), 0, 91)))},
@@ -59,9 +60,10 @@ def callables():
         thing = getattr(MPI, name)
         if not name.startswith("_") and callable(thing) and not isinstance(thing, MPI.Datatype):
             yield f"MPI.{name}", thing
+    special = ("__init__", "__eq__", "__setitem__", "__getitem__")
     for what, thing in alive().items():
         for name in sorted(set(dir(type(thing))) - LEFT_OUT):
-            if not name.startswith("__") or name in ("__init__", "__eq__", "__setitem__", "__getitem__"):
+            if not name.startswith("__") or name in special:
                 if callable(getattr(type(thing), name)):
                     yield f"{what}.{name}", getattr(thing, name)
                 else:

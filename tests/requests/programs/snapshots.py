@@ -61,7 +61,7 @@ def case_views_that_cannot_be_written_to_may_change(comm):
 
 
 def case_bytearrays_stay_resizable(comm):
-    """Nobody holds on to their memory when the call has returned, be the message received or not."""
+    """Nobody holds on to their memory when the call has returned, received or not."""
     right, left = around(comm)
     for size in SIZES:
         for held in (bytearray(b"7" * size), array.array("B", b"7" * size)):

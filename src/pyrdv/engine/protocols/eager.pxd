@@ -8,7 +8,7 @@ from pyrdv.engine.wire cimport header_t
 # Post a message; `cookie` != 0 asks for a DONE.  A fabric_status; the data was
 # copied when it is FABRIC_OK.
 cdef int eager_post(engine_t *e, peer_t *p, uint32_t context, int32_t tag, const void *data,
-                    uint64_t length, uint64_t cookie) noexcept nogil
+                    uint64_t length, uint64_t cookie, int content) noexcept nogil
 # An EAGER packet arrived.  False: no memory for it now, leave the packet.
 cdef bint eager_arrived(engine_t *e, peer_t *p, const header_t *h,
                         const void *data) noexcept nogil

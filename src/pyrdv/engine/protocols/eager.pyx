@@ -10,12 +10,12 @@ A send completes when the fabric has copied its data (F3).  How much may be
 outstanding is bounded by credits (P1).  Costs: one copy into fabric memory,
 one out of it; no allocation, no system call unless the peer sleeps.
 """
-from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from pyrdv.engine.matching cimport message_keep, posted_find, posted_remove
 from pyrdv.engine.op cimport (
-    message_new, message_release, op_complete, op_fit, op_matched)
+    message_new, message_release, op_complete, op_fit, op_matched, op_peek)
 from pyrdv.engine.peer cimport announcement_posted, credit_return, eager_cost, header_fill
 from pyrdv.engine.protocols.done cimport done_start
 from pyrdv.engine.speculation.adaptation cimport advice
@@ -26,11 +26,12 @@ from pyrdv.fabrics.contract cimport FABRIC_OK, WR_SEND, work_request
 
 
 cdef int eager_post(engine_t *e, peer_t *p, uint32_t context, int32_t tag, const void *data,
-                    uint64_t length, uint64_t cookie) noexcept nogil:
+                    uint64_t length, uint64_t cookie, int content) noexcept nogil:
     cdef header_t h
     cdef work_request wr
     cdef int status
     header_fill(p, &h, PACKET_EAGER, context, tag, length, cookie)
+    h.content = <uint16_t> content
     h.flags = advice(e, p, context, tag)
     if cookie:
         h.flags |= PACKET_SYNC
@@ -52,6 +53,7 @@ cdef inline void take(op_t *op, const void *data, uint64_t length) noexcept nogi
     cdef uint64_t room = length if length < op.length else op.length
     if room:
         memcpy(op.buffer, data, room)
+    op_peek(op, data, length)
 
 
 cdef bint eager_arrived(engine_t *e, peer_t *p, const header_t *h,
@@ -63,7 +65,7 @@ cdef bint eager_arrived(engine_t *e, peer_t *p, const header_t *h,
         if e.policy != NULL and e.policy.met != NULL:
             e.policy.met(e, p, op, h)
         p.eager_taken += eager_cost(h.length)
-        op_matched(op, p.rank, h.tag, h.length)
+        op_matched(op, p.rank, h.tag, h.length, h.content)
         take(op, data, h.length)
         credit_return(e, p, h.length)
         if h.flags & PACKET_SYNC:
@@ -84,6 +86,7 @@ cdef bint eager_arrived(engine_t *e, peer_t *p, const header_t *h,
     m.tag = h.tag
     m.length = h.length
     m.cookie = h.cookie
+    m.content = <uint8_t> h.content
     if h.length:
         memcpy(m.data, data, h.length)
     message_keep(e, op, m)
@@ -92,7 +95,7 @@ cdef bint eager_arrived(engine_t *e, peer_t *p, const header_t *h,
 
 cdef void eager_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
     cdef peer_t *p = &e.peers[m.peer]
-    op_matched(op, m.peer, m.tag, m.length)
+    op_matched(op, m.peer, m.tag, m.length, m.content)
     take(op, m.data, m.length)
     if p.state != PEER_SELF:
         credit_return(e, p, m.length)

@@ -5,13 +5,13 @@ A small message with no receive posted is kept as unexpected data and its send
 is complete; a large or synchronous one keeps its data in the sender's buffer
 until the receive comes.
 """
-from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from pyrdv.engine.matching cimport (
     message_keep, posted_find, posted_remove, unexpected_reserve)
 from pyrdv.engine.op cimport (
-    message_new, message_release, op_complete, op_fit, op_matched, op_new,
+    message_new, message_release, op_complete, op_fit, op_matched, op_new, op_peek,
     pools_reserve)
 from pyrdv.engine.state cimport (
     MESSAGE_EAGER, MESSAGE_SELF, OP_NO_MEMORY, OP_RECV, OP_SEND, OP_WAITING, engine_t, message_t,
@@ -30,7 +30,7 @@ cdef message_t *new_message(engine_t *e, uint64_t length) noexcept nogil:
 
 
 cdef int loop_send(engine_t *e, uint32_t context, int32_t tag, void *data, uint64_t length,
-                   bint sync, op_t **out) noexcept nogil:
+                   bint sync, int content, op_t **out) noexcept nogil:
     cdef op_t *op = posted_find(e, context, e.rank, tag)
     cdef op_t *sender = NULL
     cdef message_t *m
@@ -39,7 +39,8 @@ cdef int loop_send(engine_t *e, uint32_t context, int32_t tag, void *data, uint6
     e.counters.sends_self += 1
     if op != NULL and op.kind == OP_RECV:
         posted_remove(e, op)
-        op_matched(op, e.rank, tag, length)
+        op_matched(op, e.rank, tag, length, content)
+        op_peek(op, data, length)
         length = length if length < op.length else op.length
         if length:
             memcpy(op.buffer, data, length)
@@ -63,6 +64,7 @@ cdef int loop_send(engine_t *e, uint32_t context, int32_t tag, void *data, uint6
     m.context = context
     m.tag = tag
     m.length = length
+    m.content = <uint8_t> content
     unexpected_reserve(e)
     message_keep(e, op, m)
     out[0] = sender
@@ -72,7 +74,8 @@ cdef int loop_send(engine_t *e, uint32_t context, int32_t tag, void *data, uint6
 cdef void loop_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
     cdef op_t *sender = m.sender
     cdef uint64_t length
-    op_matched(op, m.peer, m.tag, m.length)
+    op_matched(op, m.peer, m.tag, m.length, m.content)
+    op_peek(op, sender.buffer, m.length)
     length = m.length if m.length < op.length else op.length
     if length:
         memcpy(op.buffer, sender.buffer, length)

@@ -98,6 +98,7 @@ cdef int place_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     wr[0].id = lane_id(s.lane, s.slot)
     header_fill(p, &h, PACKET_PLACED, op.context, op.tag, op.length,
                 op_cookie(op) if op.flags & OP_SYNC else 0)
+    h.content = op.content
     h.flags = advice(e, p, op.context, op.tag)
     if op.flags & OP_SYNC:
         h.flags |= PACKET_SYNC
@@ -256,6 +257,7 @@ cdef int placed_arrived(engine_t *e, peer_t *p, const header_t *h) noexcept nogi
         m.length = h.length
         m.flags = h.flags
         m.cookie = h.cookie
+        m.content = <uint8_t> h.content
         m.slot = slot
     s.slot = following(slot)
     s.used += 1
@@ -265,7 +267,7 @@ cdef int placed_arrived(engine_t *e, peer_t *p, const header_t *h) noexcept nogi
     posted_remove(e, op)
     if e.policy != NULL and e.policy.met != NULL:
         e.policy.met(e, p, op, h)
-    op_matched(op, p.rank, h.tag, h.length)
+    op_matched(op, p.rank, h.tag, h.length, h.content)
     take(e, p, op, slot, h.length, h.flags & PACKET_SYNC, h.cookie)
     return 1
 
@@ -276,6 +278,6 @@ cdef void placed_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
     cdef uint64_t length = m.length
     cdef bint sync = m.flags & PACKET_SYNC
     cdef uint8_t slot = m.slot
-    op_matched(op, m.peer, m.tag, length)
+    op_matched(op, m.peer, m.tag, length, m.content)
     message_release(e, m)
     take(e, p, op, slot, length, sync, cookie)

@@ -46,6 +46,7 @@ cdef int rts_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     cdef work_request wr
     cdef int status
     header_fill(p, &rts.header, PACKET_RTS, op.context, op.tag, op.length, op_cookie(op))
+    rts.header.content = op.content
     rts.header.flags = advice(e, p, op.context, op.tag)
     if e.policy != NULL and e.policy.advice != NULL:
         rts.header.flags |= e.policy.advice(e, p, op.context, op.tag)
@@ -107,7 +108,7 @@ cdef bint rts_arrived(engine_t *e, peer_t *p, const rts_t *rts) noexcept nogil:
         posted_remove(e, op)
         if e.policy != NULL and e.policy.met != NULL:
             e.policy.met(e, p, op, h)
-        op_matched(op, p.rank, h.tag, h.length)
+        op_matched(op, p.rank, h.tag, h.length, h.content)
         op.cookie = h.cookie
         op.remote = rts.address
         op.remote_key = rts.key
@@ -125,6 +126,7 @@ cdef bint rts_arrived(engine_t *e, peer_t *p, const rts_t *rts) noexcept nogil:
     m.tag = h.tag
     m.length = h.length
     m.cookie = h.cookie
+    m.content = <uint8_t> h.content
     m.remote = rts.address
     m.remote_key = rts.key
     if e.policy != NULL and e.policy.met != NULL:
@@ -134,7 +136,7 @@ cdef bint rts_arrived(engine_t *e, peer_t *p, const rts_t *rts) noexcept nogil:
 
 
 cdef void get_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
-    op_matched(op, m.peer, m.tag, m.length)
+    op_matched(op, m.peer, m.tag, m.length, m.content)
     op.cookie = m.cookie
     op.remote = m.remote
     op.remote_key = m.remote_key

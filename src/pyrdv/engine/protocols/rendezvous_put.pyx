@@ -122,7 +122,7 @@ cdef bint start_arrived(engine_t *e, peer_t *p, const header_t *h) noexcept nogi
     profile_used(e, p, h)
     # It took the place of an RTS, and FIN that of DONE.
     e.counters.extra_bytes -= WIRE_RTS - WIRE_HEADER
-    op_matched(op, p.rank, h.tag, h.length)
+    op_matched(op, p.rank, h.tag, h.length, h.content)
     op.state = OP_LANDING
     return True
 
@@ -209,6 +209,7 @@ cdef int start_post(engine_t *e, peer_t *p, op_t *op, const offer_t *offer) noex
     op.remote_key = offer.key
     op.moved = 0
     header_fill(p, &h, PACKET_START, op.context, op.tag, op.length, op.cookie)
+    h.content = op.content
     h.flags = advice(e, p, op.context, op.tag)
     status = put_post(e, p, op, &h)
     if status == FABRIC_OK:

@@ -1,0 +1,153 @@
+"""Event loops that come and go, and awaits that are cancelled too late."""
+
+import asyncio
+import gc
+import os
+import time
+import weakref
+
+import numpy as np
+
+from tests.support.cases import cpu_seconds, run
+
+
+async def one(request):
+    return await request
+
+
+def fresh(coroutine, close=True):
+    """Run a coroutine in a loop of its own; a weak reference to the loop."""
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(coroutine)
+    if close:
+        loop.close()
+    return weakref.ref(loop)
+
+
+def alive(loops):
+    gc.collect()
+    return sum(loop() is not None for loop in loops)
+
+
+def case_closed_loops_are_released(comm):
+    other = 1 - comm.rank
+    before = len(os.listdir("/proc/self/fd"))
+
+    async def main(number):
+        send = comm.isend(number, other, 1)
+        assert await comm.irecv(None, other, 1) == number
+        await send
+
+    loops = [fresh(main(number)) for number in range(100)]
+    assert alive(loops) == 0
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
+def case_loops_that_were_closed_while_something_pends(comm):
+    """The wait is gone with its loop; the request is not, and no arming is left behind."""
+    other = 1 - comm.rank
+    loops, requests = [], []
+
+    async def leave(request):
+        task = asyncio.ensure_future(one(request))
+        task._log_destroy_pending = False       # it is left pending on purpose
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    for tag in range(20):
+        requests.append(comm.irecv(None, other, tag))
+        loops.append(fresh(leave(requests[-1])))
+    assert alive(loops) == 0
+    used, began = cpu_seconds(), time.monotonic()
+    if comm.rank:
+        comm.recv(None, other, 50)
+        assert cpu_seconds() - used < 0.5 * (time.monotonic() - began), "a wait spins"
+    else:
+        while time.monotonic() - began < 1:
+            time.sleep(0.01)
+        comm.send(None, other, 50)
+    for tag in range(20):
+        comm.send(tag, other, tag)
+
+    async def again():
+        assert [await request for request in requests] == list(range(20))
+
+    asyncio.run(again())
+
+
+def waits_asleep(comm, start, finish, awaited):
+    """Rank 0 cancels an await that cannot end yet: it sleeps until rank 1 takes part."""
+    async def main():
+        task = asyncio.create_task(one(start()))
+        await asyncio.sleep(0.05)
+        used, began = cpu_seconds(), time.monotonic()
+        for _ in range(3):
+            task.cancel()
+            await asyncio.sleep(0.01)
+        assert not task.done()
+        awaited(await task)
+        assert not task.cancelling()
+        lasted = time.monotonic() - began
+        assert lasted > 0.5 and cpu_seconds() - used < 0.05 + 0.2 * lasted, cpu_seconds() - used
+
+    if comm.rank == 0:
+        asyncio.run(main())
+    else:
+        time.sleep(1)
+        finish()
+
+
+def case_cancelled_send_sleeps(comm):
+    big, room = np.full(1_000_000, 3.0), np.zeros(1_000_000)
+
+    def finish():
+        comm.Recv(room, 0, 1)
+        assert (room == 3).all()
+
+    waits_asleep(comm, lambda: comm.Isend(big, 1, 1), finish, lambda value: None)
+
+
+def case_cancelled_send_of_an_object_sleeps(comm):
+    big = np.full(1_000_000, 3.0)
+
+    def finish():
+        assert (comm.recv(None, 0, 1) == big).all()
+
+    waits_asleep(comm, lambda: comm.isend(big, 1, 1), finish, lambda value: None)
+
+
+def case_timed_out_receive_sleeps(comm):
+    """Its buffer was offered to rank 1, who lets go of it, or sends into it already."""
+    room = np.zeros(1_000_000)
+
+    async def main():
+        used, began = cpu_seconds(), time.monotonic()
+        try:
+            await asyncio.wait_for(one(comm.Irecv(room, 1, 1)), 0.05)
+            came = True
+        except TimeoutError:
+            came = False
+        lasted = time.monotonic() - began
+        assert cpu_seconds() - used < 0.05 + 0.2 * lasted, (cpu_seconds() - used, lasted)
+        return came
+
+    if comm.rank == 0:
+        if not asyncio.run(main()):
+            comm.Recv(room, 1, 1)
+        assert (room == 5).all()
+    else:
+        time.sleep(1)
+        comm.Send(np.full(1_000_000, 5.0), 0, 1)
+
+
+def case_request_of_a_freed_communicator(comm):
+    """Its requests go on, and can be awaited."""
+    other = 1 - comm.rank
+    mine = comm.Dup()
+    request = mine.irecv(None, other, 1)
+    mine.send("late", other, 1)
+    mine.Free()
+    assert asyncio.run(one(request)) == "late"
+
+
+run(globals())
