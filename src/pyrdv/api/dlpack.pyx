@@ -226,4 +226,7 @@ cdef Datatype datatype_of(Element element):
                 pass                # a width that NumPy does not have
         if element.code == 4 and element.bits == 16:
             return BFLOAT16
+    if element.lanes == 2 and element.code == 2 and element.bits == 128:
+        # 256 bits cannot be written: this is how a complex number of two long doubles comes.
+        return from_dtype(np.dtype(np.clongdouble))
     return BYTE
