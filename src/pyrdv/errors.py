@@ -237,9 +237,14 @@ class TruncationError(Error):
 
 
 class PeerLostError(Error):
-    """The peer of an operation ended or cannot be reached; attribute ``peer`` is its rank."""
+    """The peer of an operation ended or cannot be reached; attribute ``peer`` is its rank.
+
+    That is its rank in the communicator whose number is ``communicator`` (None where that does not
+    matter).
+    """
 
     error_class = ERR_PROC_FAILED
+    communicator = None
 
 
 class CollectiveError(Error):

@@ -66,6 +66,7 @@ class TruncationError(Error):
     tag: int
 
 class PeerLostError(Error):
+    communicator: int | None
     peer: int
     reason: str
 

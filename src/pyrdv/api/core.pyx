@@ -163,7 +163,9 @@ cdef class CommBase:
         if error == OP_TRUNCATED:
             return from_status(error, message_bytes=total, buffer_bytes=room, source=peer, tag=tag)
         if error == OP_PEER_LOST:
-            return from_status(error, peer=peer, reason=self.why(peer))
+            lost = from_status(error, peer=peer, reason=self.why(peer))
+            lost.communicator = self.context // CONTEXTS
+            return lost
         if error == 3:
             return from_status(error, source=peer, tag=tag)
         if error == OP_NO_MEMORY:

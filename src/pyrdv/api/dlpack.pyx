@@ -24,6 +24,12 @@ cdef Datatype BYTE = PREDEFINED["BYTE"]
 cdef Datatype BFLOAT16 = PREDEFINED["BFLOAT16_T"]
 
 
+cdef extern from "Python.h":
+    ctypedef struct PyObject
+    void PyErr_Fetch(PyObject **kind, PyObject **value, PyObject **trace)
+    void PyErr_Restore(PyObject *kind, PyObject *value, PyObject *trace)
+
+
 cdef struct Device:
     int32_t kind
     int32_t index
@@ -79,13 +85,20 @@ cdef class Tensor:
     """A borrowed DLPack tensor; its end gives the memory back to the producer."""
 
     def __dealloc__(self):
+        cdef PyObject *kind = NULL
+        cdef PyObject *value = NULL
+        cdef PyObject *trace = NULL
         if self.managed is NULL:
             return
+        # The deleter may be Python code, and this the end of a message that was refused: then an
+        # exception is set, which it must neither see nor clear.
+        PyErr_Fetch(&kind, &value, &trace)
         if self.versioned:
             if (<Versioned *>self.managed).deleter is not NULL:
                 (<Versioned *>self.managed).deleter(<Versioned *>self.managed)
         elif (<Plain *>self.managed).deleter is not NULL:
             (<Plain *>self.managed).deleter(<Plain *>self.managed)
+        PyErr_Restore(kind, value, trace)
 
 
 cdef bint offers(object obj):

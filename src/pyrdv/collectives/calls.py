@@ -76,7 +76,7 @@ def _fail(call, error):
     state = aftermath.of(view)
     record = state.record(call.tag)
     if not told:
-        cause = causes.of(error, view.rank, lambda peer: aftermath.is_gone(view, peer))
+        cause = causes.of(error, view)
     else:
         cause = record.cause or next(iter(state.lost.values()))
     aftermath.note(view, call.tag, cause)

@@ -31,7 +31,7 @@ class Cause(NamedTuple):
     def exception(self, what):
         """The exception for a rank that was told."""
         if self.lost >= 0:
-            return PeerLostError(self.text, peer=self.lost, reason=self.text)
+            return PeerLostError(f"{what}: {self.text}", peer=self.lost, reason=self.text)
         return _class_like(self.name)(
             f"{what} failed on rank {self.origin}: {self.name}: {self.text}; so it failed on all "
             "ranks, and the next call is not affected", rank=self.origin,
@@ -48,17 +48,18 @@ def unpack(data):
         return None
 
 
-def of(error, rank, gone):
-    """The cause that `error` is on `rank`; ``gone(peer)`` says whether that rank has ended."""
-    lost = getattr(error, "peer", -1)
-    if not isinstance(error, PeerLostError) or not isinstance(lost, int) or not gone(lost):
-        lost = -1
+def of(error, comm):
+    """The cause that `error`, raised in this process, is for the other members of `comm`."""
+    lost = -1
+    # An operation of the user may have lost a rank of another communicator.
+    if isinstance(error, PeerLostError) and error.communicator == comm.context_number:
+        lost = error.peer
     name = next(cls.__name__ for cls in type(error).__mro__ if _known(cls.__name__) is cls)
     try:
         text = str(error)
     except Exception:       # that of a user's class
         text = type(error).__name__
-    return Cause(rank, lost, name, text.replace("\0", ""))
+    return Cause(comm.rank, lost, name, text.replace("\0", ""))
 
 
 def _known(name):

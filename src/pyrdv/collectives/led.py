@@ -22,7 +22,7 @@ def fold(view, mine, tag, function):
     try:
         answer = function([mine, *_collected(view, tag)])
     except BaseException as error:
-        _answer(view, (None, tuple(_cause(error))), tag)
+        _answer(view, (None, tuple(causes.of(error, view))), tag)
         raise
     _answer(view, (answer, None), tag)
     return answer
@@ -47,10 +47,6 @@ def _answer(view, message, tag):
             view.send(message, rank, tag)
         except PeerLostError:
             pass        # it waits for nothing
-
-
-def _cause(error):
-    return causes.of(error, 0, lambda peer: True)
 
 
 def _opened(message):
