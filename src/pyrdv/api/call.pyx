@@ -11,7 +11,7 @@ What must hold:
 3. A block has exactly the length that its receiver expects, or it is an error.
 4. Memory of the user is not left to a receive that could still write there (see `withdraw`).
 """
-from libc.stdint cimport int32_t, uint32_t
+from libc.stdint cimport int32_t
 
 from pyrdv.api.buffers cimport acquire, span
 from pyrdv.api.communicator cimport Comm

@@ -7,8 +7,9 @@ What must hold:
 3. If it fails on one rank, each member that is in the call, or comes to it, is told by that rank
    directly (`aftermath`), so nobody waits for a rank that was told by another and has left.
 4. Calls whose failure some rank could not see by itself end with `confirm`: no rank returns before
-   all have got what they need.  In `Bcast`, `bcast`, `allreduce`, `allgather` and `Allreduce` a rank
-   that has its result returns, and is not told of what goes wrong on another after that.
+   all have got what they need.  In `Bcast` and `bcast` a rank that has done its part returns, and
+   is not told of what goes wrong on another after that: to wait for it would cost a round trip.
+   Results of `Allreduce`, `allreduce` and `allgather` need every rank anyway.
 5. The rank on which it failed raises its own exception, the others what `causes` makes of it.
 """
 

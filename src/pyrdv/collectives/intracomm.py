@@ -10,8 +10,13 @@ class Intracomm(making.MakingComm):
     """A communicator whose members can act together.
 
     Every collective call must be made by all members, in the same order.
-    Buffers are given as in `Send`; the calls whose names end with ``v`` take
-    counts and displacements per member.
+    Buffers are given as in `Send`; where one block per member is moved, a count
+    is that of one block.  The calls whose names end with ``v`` take counts and
+    displacements per member.  What a call returns never shares memory with its
+    arguments.
+
+    If a call fails on one rank, that rank raises its own error and the others
+    `CollectiveError`, or `PeerLostError` if a member is gone.
     """
 
     __slots__ = ()
@@ -32,8 +37,8 @@ class Intracomm(making.MakingComm):
         Raises
         ------
         RootError
-        TruncationError
-            The root sent more bytes than `buf` holds.
+        TruncationError, CountError
+            The root sent more or fewer bytes than `buf` holds.
         """
         run(simple.bcast_buffer, self, kinds.BCAST, buf, root)
 
@@ -93,13 +98,13 @@ class Intracomm(making.MakingComm):
 
     def Reduce_scatter_block(self, sendbuf, recvbuf, op=SUM):
         """Combine `sendbuf` of all members; each gets an even block of the result."""
-        run(simple.reduce_scatter, self, kinds.REDUCE_SCATTER, simple.even_shares, sendbuf, recvbuf,
-            None, op)
+        run(simple.reduce_scatter, self, kinds.REDUCE_SCATTER, simple.even_shares, sendbuf,
+            recvbuf, None, op)
 
     def Reduce_scatter(self, sendbuf, recvbuf, recvcounts=None, op=SUM):
         """Combine `sendbuf` of all members; member i gets a block of ``recvcounts[i]`` elements."""
-        run(simple.reduce_scatter, self, kinds.REDUCE_SCATTER, simple.given_shares, sendbuf, recvbuf,
-            recvcounts, op)
+        run(simple.reduce_scatter, self, kinds.REDUCE_SCATTER, simple.given_shares, sendbuf,
+            recvbuf, recvcounts, op)
 
     def Scan(self, sendbuf, recvbuf, op=SUM):
         """Combine `sendbuf` of the members up to this one into `recvbuf`."""
@@ -128,7 +133,7 @@ class Intracomm(making.MakingComm):
 
     @in_turn
     def scatter(self, sendobj, root=0):
-        """Return this member's item of the sequence `sendobj` of `root`."""
+        """Return this member's item of the sequence `sendobj` of `root`; None if that is None."""
         return run(blocks.scatter_objects, self, kinds.SCATTER_OBJECTS, sendobj, root)
 
     @in_turn

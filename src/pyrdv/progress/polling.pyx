@@ -196,8 +196,8 @@ cdef bint attend(engine_t *e, op_t *op, uint32_t generation, patience_t *p, bell
                  bint helping) noexcept nogil:
     """`wait_some` that looks at the bell after every event; True: complete, or the bell rang."""
     cdef uint32_t seen
-    cdef int events
-    for events in range(EVENTS_PER_LOOK):
+    cdef int _event
+    for _event in range(EVENTS_PER_LOOK):
         if called(e, bell):
             bell.rings = True
             return True

@@ -1,7 +1,7 @@
 """One rank dies in the middle of the job: the survivors of each collective are told who.
 
-``dying.py CALL``.  Each survivor writes a file ``told-RANK`` and lives on without a further call, so
-nobody is told by the end of another one.
+``dying.py CALL``.  Each survivor writes a file ``told-RANK`` and lives on without a further call,
+so nobody is told by the end of another one.
 """
 
 import os

@@ -3,6 +3,8 @@
 Every case runs on any number of ranks.
 """
 
+# ruff: noqa: B023 (every call is made at once)
+
 import numpy as np
 
 from pyrdv import MPI, errors
