@@ -88,16 +88,16 @@ cdef class Tensor:
         cdef PyObject *kind = NULL
         cdef PyObject *value = NULL
         cdef PyObject *trace = NULL
-        if self.managed is NULL:
-            return
-        # The deleter may be Python code, and this the end of a message that was refused: then an
-        # exception is set, which it must neither see nor clear.
+        # Deleter and capsule may run Python code, and this may be the end of a message that was
+        # refused: then an exception is set, which they must neither see nor clear.
         PyErr_Fetch(&kind, &value, &trace)
-        if self.versioned:
-            if (<Versioned *>self.managed).deleter is not NULL:
-                (<Versioned *>self.managed).deleter(<Versioned *>self.managed)
-        elif (<Plain *>self.managed).deleter is not NULL:
-            (<Plain *>self.managed).deleter(<Plain *>self.managed)
+        if self.managed is not NULL:
+            if self.versioned:
+                if (<Versioned *>self.managed).deleter is not NULL:
+                    (<Versioned *>self.managed).deleter(<Versioned *>self.managed)
+            elif (<Plain *>self.managed).deleter is not NULL:
+                (<Plain *>self.managed).deleter(<Plain *>self.managed)
+        self.capsule = None
         PyErr_Restore(kind, value, trace)
 
 
