@@ -234,6 +234,10 @@ class DatatypeError(Error, TypeError):
     error_class = ERR_TYPE
 
 
+class DatatypeMismatchError(DatatypeError, ValueError):
+    """Two buffers of one call whose datatypes differ."""
+
+
 class InvalidBufferError(Error, BufferError):
     """A buffer that cannot be used: read-only, not contiguous, of the wrong size or kind."""
 
@@ -292,9 +296,24 @@ class MessageKindError(Error, TypeError):
 
 
 class PeerLostError(Error):
-    """The peer of an operation ended or cannot be reached; attribute ``peer`` is its rank."""
+    """The peer of an operation ended or cannot be reached; attribute ``peer`` is its rank.
+
+    That is its rank in the communicator whose number is ``communicator`` (None where that does not
+    matter).
+    """
 
     error_class = ERR_PROC_FAILED
+    communicator = None
+
+
+class CollectiveError(Error):
+    """A collective call failed on another rank; attributes ``rank`` and ``cause`` (a text).
+
+    It is also of the class of the cause, if that is one of Python's or of this package, so that
+    programs can handle the failure alike on all ranks.
+    """
+
+    error_class = ERR_OTHER
 
 
 class CancelledError(Error):

@@ -1,5 +1,6 @@
 """Collective operations and communicators in real jobs, case by case."""
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,8 @@ import pytest
 from tests.support.jobs import case_names
 
 FOLDER = Path(__file__).parent / "programs"
-MAKING, BLOCKS = FOLDER / "making.py", FOLDER / "blocks.py"
+MAKING, BLOCKS, FAILING = (FOLDER / name for name in ("making.py", "blocks.py", "failing.py"))
+DYING = FOLDER / "dying.py"
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
@@ -20,6 +22,12 @@ def test_making(programs, case, ranks):
 @pytest.mark.parametrize("case", case_names(BLOCKS))
 def test_blocks(programs, case, ranks):
     programs.check(BLOCKS, case, ranks)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+@pytest.mark.parametrize("case", case_names(FAILING))
+def test_failing(programs, case, ranks):
+    programs.check(FAILING, case, ranks)
 
 
 def test_number_waits_for_an_unexpected_message(jobs):
@@ -43,3 +51,22 @@ def test_number_waits_for_an_unexpected_message(jobs):
         assert room[0] == 8
         new.Free()
     """, 2).ok()
+
+
+def calls_of(program):
+    """The names of the calls in a program's table."""
+    tree = ast.parse(program.read_text(encoding="utf-8"))
+    table = next(node.value for node in tree.body if isinstance(node, ast.Assign)
+                 and node.targets[0].id == "CALLS")
+    return [key.value for key in table.keys]
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+@pytest.mark.parametrize("call", calls_of(DYING))
+def test_survivors_are_told(jobs, call, ranks):
+    """Each of them, by whoever notices first, while all of them live."""
+    jobs.start([DYING], ranks, "--grace", "3600", args=[call])
+    for rank in range(ranks):
+        if rank != ranks - 2:
+            jobs.wait_file(f"told-{rank}")
+    jobs.kill_all()

@@ -6,7 +6,7 @@ import tempfile
 import pytest
 
 from tests.mpi4py import source
-from tests.mpi4py.test_suite import FILES, PROGRAM, Verdict, verdicts
+from tests.mpi4py.test_suite import FILES, PROGRAM, WORDS, Verdict, verdicts
 from tests.verbs.nodes import NodeJobs
 
 pytestmark = pytest.mark.verbs
@@ -19,7 +19,7 @@ def judged(rdma_device):
         os.chmod(folder, 0o777)
         jobs = NodeJobs(folder, rdma_device)
         try:
-            outcome = jobs.run([PROGRAM], 2, args=[str(source.ensure() / "test"), *FILES],
+            outcome = jobs.run([PROGRAM], 2, args=[str(source.ensure() / "test"), *WORDS],
                                env=source.environment())
         finally:
             jobs.close()

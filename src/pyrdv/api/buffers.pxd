@@ -39,8 +39,12 @@ cdef Message message(object spec, bint writable)
 # A memoryview (format "B") of memory that the caller keeps valid for the view's whole life.
 cdef object view(char *address, size_t nbytes, bint writable)
 
+# The same of memory that `keeper` keeps valid: the view holds it.
+cdef object held_view(char *address, size_t nbytes, bint writable, object keeper)
+
 # Shared with vectors.pyx: the parts of reading a message.
 cdef bint names_type(object item)
+cdef tuple split_simple(object spec)
 cdef object bad_list(Py_ssize_t items)
 cdef Py_ssize_t integer(object value, str what) except? -1
 cdef object acquire_buffer(object buf, bint writable, span *out)

@@ -369,6 +369,16 @@ cdef object view(char *address, size_t nbytes, bint writable):
     return PyMemoryView_FromMemory(address, <Py_ssize_t>nbytes, access)
 
 
+cdef object held_view(char *address, size_t nbytes, bint writable, object keeper):
+    cdef cnp.npy_intp size = <cnp.npy_intp>nbytes
+    if size == 0:
+        return view(NULL, 0, writable)
+    held = cnp.PyArray_SimpleNewFromData(1, &size, cnp.NPY_UINT8, address)
+    held.flags.writeable = writable
+    cnp.set_array_base(held, keeper)
+    return memoryview(held)
+
+
 def parse(spec, *, writable=False):
     """Read a message as the communicator's methods do; for tools and tests.
 
@@ -412,13 +422,7 @@ def parse_views(spec, *, writable=False):
     datatype : Datatype
     """
     cdef Message made = message(spec, writable)
-    cdef cnp.npy_intp size = <cnp.npy_intp>made.at.nbytes
-    if size == 0:
-        return view(NULL, 0, writable), made.datatype
-    held = cnp.PyArray_SimpleNewFromData(1, &size, cnp.NPY_UINT8, made.at.address)
-    held.flags.writeable = writable
-    cnp.set_array_base(held, made.keeper)
-    return memoryview(held), made.datatype
+    return held_view(made.at.address, made.at.nbytes, writable, made.keeper), made.datatype
 
 
 def span_of(spec, *, writable=False):

@@ -25,6 +25,10 @@ cdef enum:
     ANY_TAG_NUMBER = -1
     TAG_LAST = 0x7FFFFFFF       # TAG_UB
 
+cdef enum:
+    KINDS = 32                      # of collective calls
+    CALLS = 1 << 24                 # of one kind, before their numbers begin anew
+
 
 cdef class Identity:
     """What all handles of one communicator share."""
@@ -33,6 +37,11 @@ cdef class Identity:
     cdef uint32_t cookie            # names the parts of the next object sent here
     cdef readonly dict locks        # name of a collective call -> its lock
     cdef public object info
+    # Collective calls, by kind: how many were begun, modulo CALLS, and how many go on.
+    cdef uint32_t[KINDS] begun
+    cdef uint32_t[KINDS] within
+    cdef uint32_t rung              # changes when `aftermath` has news for who waits
+    cdef public object aftermath
     cdef object __weakref__
 
 

@@ -1,7 +1,7 @@
 # cython: language_level=3, nonecheck=True
 """What every communicator is: an engine, members, contexts; and the checks of arguments."""
 cimport cython
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from posix.unistd cimport getpid
 
 from pyrdv.engine.calls cimport engine_peer_finished
@@ -33,7 +33,22 @@ cdef class Identity:
         One per kind of collective call on objects, made on first use.
     info : Info or None
         Hints of the user.
+    aftermath : object
+        What the collectives remember of calls that failed; None as long as none has.
     """
+
+    def is_begun(self, int kind, uint32_t number):
+        """Whether this process began collective call `number` of a kind; numbers wrap around."""
+        return 0 < (self.begun[kind] - number) % CALLS <= CALLS // 2
+
+    def is_over(self, int kind, uint32_t number):
+        """Whether it began that call and is not in it any more."""
+        cdef uint32_t behind = (self.begun[kind] - number) % CALLS
+        return self.is_begun(kind, number) and (self.within[kind] == 0 or behind > 1)
+
+    def ring(self):
+        """Have every wait in a collective call of the communicator look at `aftermath`."""
+        self.rung += 1
 
 
 # The identity of all null handles: it never changes.
@@ -159,7 +174,9 @@ cdef class CommBase:
         if error == OP_PEER_LOST:
             if self.engine.blamed is not None:
                 self.engine.blamed(self.members.to_world(peer) if peer >= 0 else -1)
-            return from_status(error, peer=peer, reason=self.why(peer))
+            lost = from_status(error, peer=peer, reason=self.why(peer))
+            lost.communicator = self.context // CONTEXTS
+            return lost
         if error == 3:
             return from_status(error, source=peer, tag=tag)
         if error == MET_OBJECT or error == MET_BUFFER:

@@ -24,6 +24,12 @@ cdef Datatype BYTE = PREDEFINED["BYTE"]
 cdef Datatype BFLOAT16 = PREDEFINED["BFLOAT16_T"]
 
 
+cdef extern from "Python.h":
+    ctypedef struct PyObject
+    void PyErr_Fetch(PyObject **kind, PyObject **value, PyObject **trace)
+    void PyErr_Restore(PyObject *kind, PyObject *value, PyObject *trace)
+
+
 cdef struct Device:
     int32_t kind
     int32_t index
@@ -79,13 +85,20 @@ cdef class Tensor:
     """A borrowed DLPack tensor; its end gives the memory back to the producer."""
 
     def __dealloc__(self):
-        if self.managed is NULL:
-            return
-        if self.versioned:
-            if (<Versioned *>self.managed).deleter is not NULL:
-                (<Versioned *>self.managed).deleter(<Versioned *>self.managed)
-        elif (<Plain *>self.managed).deleter is not NULL:
-            (<Plain *>self.managed).deleter(<Plain *>self.managed)
+        cdef PyObject *kind = NULL
+        cdef PyObject *value = NULL
+        cdef PyObject *trace = NULL
+        # Deleter and capsule may run Python code, and this may be the end of a message that was
+        # refused: then an exception is set, which they must neither see nor clear.
+        PyErr_Fetch(&kind, &value, &trace)
+        if self.managed is not NULL:
+            if self.versioned:
+                if (<Versioned *>self.managed).deleter is not NULL:
+                    (<Versioned *>self.managed).deleter(<Versioned *>self.managed)
+            elif (<Plain *>self.managed).deleter is not NULL:
+                (<Plain *>self.managed).deleter(<Plain *>self.managed)
+        self.capsule = None
+        PyErr_Restore(kind, value, trace)
 
 
 cdef bint offers(object obj):
@@ -226,4 +239,7 @@ cdef Datatype datatype_of(Element element):
                 pass                # a width that NumPy does not have
         if element.code == 4 and element.bits == 16:
             return BFLOAT16
+    if element.lanes == 2 and element.code == 2 and element.bits == 128:
+        # 256 bits cannot be written: this is how a complex number of two long doubles comes.
+        return from_dtype(np.dtype(np.clongdouble))
     return BYTE

@@ -19,7 +19,7 @@ import numpy as np
 from pyrdv.api.buffers import parse_views
 from pyrdv.api.datatypes import PREDEFINED
 from pyrdv.api.naming import name_missing
-from pyrdv.errors import CountError, DatatypeError, InvalidBufferError, OpError
+from pyrdv.errors import CountError, DatatypeMismatchError, InvalidBufferError, OpError
 
 _NUMBERS = ("integer", "floating")
 
@@ -290,7 +290,7 @@ class Op:
         left, left_type = parse_views(inbuf)
         right, right_type = parse_views(inoutbuf, writable=True)
         if left_type != right_type:
-            raise DatatypeError(
+            raise DatatypeMismatchError(
                 f"a reduction of {left_type.name} into {right_type.name}: both buffers must have "
                 "one datatype; name it, as in [buffer, MPI.DOUBLE]"
             )

@@ -9,9 +9,13 @@ As in mpi4py, in elements of the datatype::
 
 `counts` is a sequence (not a tuple, unless `displs` is given apart) or one integer for all ranks;
 `displs` a sequence, one integer as the stride, or left out for blocks without gaps.
+
+The collectives whose blocks are all as long take the forms of buffers.pyx; a count is that of one
+block, and without one the buffer is cut evenly.
 """
 
-from pyrdv.api.buffers cimport acquire_buffer, bad_list, integer, names_type, own_type, span
+from pyrdv.api.buffers cimport (
+    acquire_buffer, bad_list, held_view, integer, names_type, own_type, span, split_simple)
 from pyrdv.api.datatypes cimport Datatype, from_spec
 
 from pyrdv.errors import CountError
@@ -106,6 +110,42 @@ cdef VectorMessage vector_message(object spec, bint writable, Py_ssize_t blocks)
     return made
 
 
+cdef VectorMessage even_message(object spec, bint writable, Py_ssize_t blocks):
+    cdef VectorMessage made = VectorMessage.__new__(VectorMessage)
+    cdef span at
+    cdef Py_ssize_t rank
+    cdef Py_ssize_t each
+    cdef Py_ssize_t start
+    cdef Py_ssize_t left
+    count = displ = datatype = None
+    buf = spec
+    if isinstance(spec, (list, tuple)):
+        buf, count, displ, datatype = split_simple(spec)
+    made.keeper = acquire_buffer(buf, writable, &at)
+    made.datatype = own_type(made.keeper) if datatype is None else from_spec(datatype)
+    made.address = at.address
+    made.nbytes = at.nbytes
+    start = 0 if displ is None else integer(displ, "displacement")
+    if start < 0 or start > <Py_ssize_t>at.nbytes // made.datatype.size:
+        raise CountError(f"the displacement {start} lies outside of {type(buf).__name__}, which "
+                         f"holds {at.nbytes} bytes")
+    if count is None:
+        left = <Py_ssize_t>at.nbytes - start * made.datatype.size
+        if left % (made.datatype.size * blocks):
+            raise CountError(
+                f"{left} bytes for {blocks} ranks cannot be split evenly into elements of "
+                f"{made.datatype.name}; give as many elements for each rank, name their count "
+                "per rank, or use the call whose name ends with v")
+        each = left // (made.datatype.size * blocks)
+    else:
+        each = integer(count, "count")
+    made.counts = [each] * blocks
+    made.displs = [start + rank * each for rank in range(blocks)]
+    for rank in range(blocks):
+        check_block(made, buf, rank)
+    return made
+
+
 cdef int check_block(VectorMessage made, object buf, Py_ssize_t rank) except -1:
     count, displ = made.counts[rank], made.displs[rank]
     if count < 0 or displ < 0:
@@ -132,3 +172,44 @@ def parse_vector(spec, blocks, *, writable=False):
     return (
         <size_t>made.address, made.nbytes, made.counts, made.displs, made.datatype, made.keeper
     )
+
+
+def parse_blocks(spec, blocks, *, even, writable=False):
+    """Read a message of one block per rank as bytes in place.
+
+    Parameters
+    ----------
+    spec : object
+        Any form that the module describes.
+    blocks : int
+        How many there are.
+    even : bool
+        All blocks are as long, and a count is that of one block.
+    writable : bool
+        Whether it is to be received into.
+
+    Returns
+    -------
+    whole : memoryview
+        The bytes of the buffer, format ``"B"``; it keeps the memory alive.
+    bounds : list of (int, int)
+        Where in it each block begins and ends.
+    datatype : Datatype
+    address : int
+        Of the buffer.
+
+    Raises
+    ------
+    CountError
+        A count or displacement that is negative or does not fit the buffer, or no even split.
+    InvalidBufferError, DatatypeError
+        As `pyrdv.api.buffers.parse`.
+    """
+    cdef VectorMessage made
+    cdef Py_ssize_t size
+    made = even_message(spec, writable, blocks) if even else vector_message(spec, writable, blocks)
+    size = made.datatype.size
+    whole = held_view(made.address, made.nbytes, writable, made.keeper)
+    bounds = [(displ * size, (displ + count) * size)
+              for count, displ in zip(made.counts, made.displs)]
+    return whole, bounds, made.datatype, <size_t>made.address

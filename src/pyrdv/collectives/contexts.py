@@ -14,9 +14,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from pyrdv.api.ops import BAND, LAND
-from pyrdv.api.request import Request
-from pyrdv.collectives import simple
+from pyrdv.api.datatypes import PREDEFINED
+from pyrdv.api.ops import BAND
+from pyrdv.collectives import aftermath, kinds, led, simple
+from pyrdv.collectives.calls import run
 from pyrdv.errors import CommunicatorError
 
 #: Communicators that may exist at one time in one process.
@@ -27,6 +28,7 @@ RESERVED = 2
 CONTEXTS = 4
 
 _TOKEN = b""
+_BYTE = PREDEFINED["BYTE"]
 
 
 class _Numbers:
@@ -78,8 +80,14 @@ def _lowest(common):
     return 8 * byte + (value & -value).bit_length() - 1
 
 
-def agree(comm):
+def agree(comm, check=None):
     """Choose a number for a new communicator; all members of `comm` call it.
+
+    Parameters
+    ----------
+    comm : Comm
+    check : callable, optional
+        Raises if this member cannot go on: then no member does.
 
     Returns
     -------
@@ -90,14 +98,20 @@ def agree(comm):
     CommunicatorError
         On all members, if no number is free on all of them.
     """
-    comm.collective()       # refuses what is null or freed
-    common = np.empty(LIMIT // 8, np.uint8)
+    return run(_agree, comm, kinds.MAKE, check)
+
+
+def _agree(call, check):
+    if check is not None:
+        check()
 
     def fold(mask):
-        simple.allreduce_buffer(comm, mask, common, BAND)
-        return common
+        return np.frombuffer(simple.all_agree(call, mask, _BYTE, BAND), np.uint8)
 
-    return _settle(comm.engine, fold, lambda mine: simple.allreduce_object(comm, mine, LAND))
+    def all_of(mine):
+        return simple.all_agree(call, bytes([mine]), _BYTE, BAND) == b"\1"
+
+    return _settle(call.view.engine, fold, all_of)
 
 
 def agree_among(view, tag):
@@ -107,10 +121,10 @@ def agree_among(view, tag):
     different tags, as in MPI.
     """
     def fold(mask):
-        return np.frombuffer(_led(view, mask.tobytes(), tag, _and), np.uint8)
+        return np.frombuffer(led.fold(view, mask.tobytes(), tag, _and), np.uint8)
 
     def all_of(mine):
-        return _led(view, bytes([mine]), tag, _and) == b"\1"
+        return led.fold(view, bytes([mine]), tag, _and) == b"\1"
 
     return _settle(view.engine, fold, all_of)
 
@@ -120,7 +134,13 @@ def _settle(engine, fold, all_of):
         numbers = _numbers_of(engine)
         number = _lowest(fold(numbers.mask))
         mine = numbers.claim(number)
-        if all_of(mine):
+        try:
+            agreed = all_of(mine)
+        except BaseException:
+            if mine:
+                numbers.free(number)
+            raise
+        if agreed:
             return number
         if mine:
             numbers.free(number)
@@ -130,33 +150,28 @@ def _and(values):
     return np.bitwise_and.reduce([np.frombuffer(value, np.uint8) for value in values]).tobytes()
 
 
-def _led(view, mine, tag, function):
-    """`function` of the bytes of all members, computed by the first of them."""
-    if view.rank:
-        view.Send(mine, 0, tag)
-        answer = bytearray(len(mine))
-        view.Recv(answer, 0, tag)
-        return bytes(answer)
-    values = [mine]
-    for rank in range(1, view.size):
-        values.append(bytearray(len(mine)))
-        view.Recv(values[-1], rank, tag)
-    answer = function(values)
-    Request.Waitall([view.Isend(answer, rank, tag) for rank in range(1, view.size)])
-    return answer
-
-
 def leave(comm):
     """Wait until all members are here, and what each of them sent in `comm` has arrived.
 
-    Messages of one rank come in order, so a token from each member follows all it sent.
+    Messages of one rank come in order, so a token from each member follows all it sent; and with
+    it what calls that failed have left.
     """
-    inside = comm.collective()
-    others = [rank for rank in range(comm.size) if rank != comm.rank]
-    sends = [inside.Isend(_TOKEN, rank, simple.TAG_LEAVE) for rank in others]
-    for rank in others:
-        inside.Recv(bytearray(0), rank, simple.TAG_LEAVE)
-    Request.Waitall(sends)
+    run(_leave, comm, kinds.FREE)
+
+
+def _leave(call):
+    others = [rank for rank in range(call.size) if rank != call.rank]
+    state = aftermath.of(call.view)
+    state.closing = True
+    try:
+        for rank in others:
+            call.isend(_TOKEN, rank)
+        for rank in others:
+            call.collect(None, rank)
+        call.finish()
+        aftermath.sweep(call.view)
+    finally:
+        state.closing = False
 
 
 def release(engine, number):

@@ -12,7 +12,8 @@ from pyrdv.api.constants import (
     UNDEFINED,
 )
 from pyrdv.api.persistent import completed
-from pyrdv.collectives import blocks, contexts, simple
+from pyrdv.collectives import blocks, contexts, kinds
+from pyrdv.collectives.calls import run
 from pyrdv.errors import ArgumentError, CommunicatorError, GroupError
 
 #: The info key that names a kind of hardware, and the one kind that is known.
@@ -20,12 +21,22 @@ RESOURCE = "mpi_hw_resource_type"
 SHARED_MEMORY = "mpi_shared_memory"
 #: COMM_SELF's number, in which groups without a communicator agree.
 _NO_COMM = 1
+_SPLIT_TYPES = (COMM_TYPE_SHARED, COMM_TYPE_HW_GUIDED, COMM_TYPE_HW_UNGUIDED,
+                COMM_TYPE_RESOURCE_GUIDED, UNDEFINED)
 
 
 def _noted(comm, info):
     if info:
         comm.Set_info(info)
     return comm
+
+
+def _pairs(call, color_of, key):
+    """``(color, key)`` of all members; `color_of` raises if this one can give none."""
+    color = color_of()
+    if color < 0 and color != UNDEFINED:
+        raise ArgumentError(f"the color {color} of Split is negative and not UNDEFINED")
+    return blocks.allgather_objects(call, (int(color), int(key)))
 
 
 class MakingComm(Comm):
@@ -80,10 +91,12 @@ class MakingComm(Comm):
         Intracomm
             A null handle, equal to ``COMM_NULL``, for `UNDEFINED`.
         """
-        if color < 0 and color != UNDEFINED:
-            raise ArgumentError(f"the color {color} of Split is negative and not UNDEFINED")
-        pairs = simple.bcast_object(self, blocks.gather_objects(self, (color, key), 0), 0)
+        return self._split(lambda: color, key)
+
+    def _split(self, color_of, key):
+        pairs = run(_pairs, self, kinds.SPLIT, color_of, key)
         number = contexts.agree(self)
+        color = pairs[self.rank][0]
         if color == UNDEFINED:
             contexts.release(self.engine, number)
             return Comm()
@@ -110,15 +123,7 @@ class MakingComm(Comm):
         Intracomm
             A null handle, equal to ``COMM_NULL``, for who stays out.
         """
-        kinds = (COMM_TYPE_SHARED, COMM_TYPE_HW_GUIDED, COMM_TYPE_HW_UNGUIDED,
-                 COMM_TYPE_RESOURCE_GUIDED, UNDEFINED)
-        if split_type not in kinds:
-            raise ArgumentError(f"split type {split_type} is none of the COMM_TYPE_ constants")
-        near = min(self.engine.neighbours or [self.engine.rank])
-        guided = split_type in (COMM_TYPE_HW_GUIDED, COMM_TYPE_RESOURCE_GUIDED)
-        if split_type == UNDEFINED or guided and (not info or info.Get(RESOURCE) != SHARED_MEMORY):
-            near = UNDEFINED
-        made = self.Split(near, key)
+        made = self._split(lambda: self._near(split_type, info), key)
         if split_type == COMM_TYPE_HW_UNGUIDED:
             if made.size == self.size:
                 made.Free()
@@ -126,6 +131,15 @@ class MakingComm(Comm):
             if info:
                 info.Set(RESOURCE, SHARED_MEMORY)
         return made
+
+    def _near(self, split_type, info):
+        """The color of Split_type."""
+        if split_type not in _SPLIT_TYPES:
+            raise ArgumentError(f"split type {split_type} is none of the COMM_TYPE_ constants")
+        guided = split_type in (COMM_TYPE_HW_GUIDED, COMM_TYPE_RESOURCE_GUIDED)
+        if split_type == UNDEFINED or guided and (not info or info.Get(RESOURCE) != SHARED_MEMORY):
+            return UNDEFINED
+        return min(self.engine.neighbours or [self.engine.rank])
 
     def Create(self, group):
         """A communicator of the members of `group`; all members of this one call it.
@@ -140,8 +154,7 @@ class MakingComm(Comm):
         Intracomm
             A null handle, equal to ``COMM_NULL``, for who is not in the group.
         """
-        self._check_group(group)
-        number = contexts.agree(self)
+        number = contexts.agree(self, lambda: self._check_group(group))
         if group.own not in group.members:
             contexts.release(self.engine, number)
             return Comm()

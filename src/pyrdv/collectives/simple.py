@@ -1,43 +1,23 @@
-"""Collective operations in their simplest correct form.
+"""Collective operations on whole buffers and objects, in their simplest correct form.
 
-Barrier by dissemination, broadcast down a binomial tree, reductions in rank
-order on rank 0.  All messages travel in the communicator's collective
-context, where no receive of the user can meet them; within one communicator
-collective calls come in the same order everywhere, so one tag per operation
-is enough.
+Barrier by dissemination, broadcast down a binomial tree, reductions in rank order on one rank.
+Each function is one call (`pyrdv.collectives.calls.run`), or a part of one: its messages on one way
+between two ranks come in order, so all parts of a call have one tag.
 """
 
-
 from pyrdv.api import objects
-from pyrdv.api.buffers import IN_PLACE, parse_views
-from pyrdv.api.request import Request
-from pyrdv.errors import CountError, DatatypeError, RootError
-
-TAG_BARRIER, TAG_BCAST, TAG_REDUCE, TAG_LEAVE, TAG_BLOCKS = 1, 2, 3, 4, 5
-_TOKEN = b""
+from pyrdv.collectives import arguments, pickles
+from pyrdv.errors import CountError
 
 
-def check_root(comm, root):
-    """Refuse a root that is no member."""
-    if not 0 <= root < comm.size:
-        raise RootError(f"root {root} is not in {comm.name}, which has ranks 0..{comm.size - 1}",
-                        rank=root)
+def barrier(call):
+    """Return when all members have called it."""
+    call.confirm()
 
 
-def barrier(comm):
-    """Dissemination barrier: ceil(log2(n)) rounds of one message each way."""
-    inside = comm.collective()
-    distance = 1
-    while distance < comm.size:
-        send = inside.Isend(_TOKEN, (comm.rank + distance) % comm.size, TAG_BARRIER)
-        inside.Recv(bytearray(0), (comm.rank - distance) % comm.size, TAG_BARRIER)
-        send.Wait()
-        distance *= 2
-
-
-def _parent_and_children(comm, root):
+def _parent_and_children(call, root):
     """Neighbours in the binomial tree of ranks relative to `root`."""
-    size, place = comm.size, (comm.rank - root) % comm.size
+    size, place = call.size, (call.rank - root) % call.size
     parent, bit = None, 1
     while bit < size:
         if place & bit:
@@ -53,133 +33,222 @@ def _parent_and_children(comm, root):
     return parent, children
 
 
-def bcast_buffer(comm, buf, root):
+# --- buffers --------------------------------------------------------------------------------
+
+
+def bcast_buffer(call, buf, root):
     """Binomial broadcast of a buffer."""
-    check_root(comm, root)
-    inside = comm.collective()
-    parent, children = _parent_and_children(comm, root)
+    arguments.check_root(call, root)
+    call.look(buf, call.rank != root)
+    share_buffer(call, buf, root)
+
+
+def share_buffer(call, buf, root):
+    """The broadcast of a buffer that was looked at."""
+    parent, children = _parent_and_children(call, root)
     if parent is not None:
-        inside.Recv(buf, parent, TAG_BCAST)
-    requests = [inside.Isend(buf, child, TAG_BCAST) for child in children]
-    Request.Waitall(requests)
+        call.receive(buf, parent)
+    for child in children:
+        call.isend(buf, child)
+    call.finish()
+    if parent is not None:
+        # A root that gave up may have let go of the buffer while it was read.
+        call.glance()
 
 
-def bcast_object(comm, obj, root):
-    """Binomial broadcast of a pickle, made once at the root."""
-    check_root(comm, root)
-    inside = comm.collective()
-    parent, children = _parent_and_children(comm, root)
-    # Passed on as received: large buffers stay beside the pickle, uncopied, on every rank.
-    head, parts = objects.dumps(obj) if parent is None else inside.recv_pickled(parent, TAG_BCAST)
-    Request.Waitall([inside.isend_pickled(head, parts, child, TAG_BCAST) for child in children])
-    if parent is None:
-        return obj
-    return objects.loads(objects.parse_head(head)[0], parts)
-
-
-def reduce_object(comm, obj, op, root):
-    """Fold of the members' objects in rank order, on `root`; None elsewhere."""
-    check_root(comm, root)
-    inside = comm.collective()
-    if comm.rank != root:
-        inside.send(obj, root, TAG_REDUCE)
-        return None
-    # In rank order, whichever rank is the root.
-    folded = None
-    for rank in range(comm.size):
-        other = obj if rank == root else inside.recv(None, rank, TAG_REDUCE)
-        folded = op(folded, other) if rank else other
-    return folded
-
-
-def allreduce_object(comm, obj, op):
-    """Fold of the members' objects in rank order."""
-    return bcast_object(comm, reduce_object(comm, obj, op, 0), 0)
-
-
-def scan_object(comm, obj, op, inclusive):
-    """Fold of the objects of the members up to this one, itself included or not."""
-    inside = comm.collective()
-    before = inside.recv(None, comm.rank - 1, TAG_REDUCE) if comm.rank else None
-    upto = op(before, obj) if comm.rank else obj
-    if comm.rank + 1 < comm.size:
-        inside.send(upto, comm.rank + 1, TAG_REDUCE)
-    return upto if inclusive else before
-
-
-def fold_buffers(comm, mine, datatype, op, root):
+def fold_buffers(call, mine, datatype, op, root):
     """Fold of the members' bytes in rank order, on `root`; None elsewhere."""
-    inside = comm.collective()
-    if comm.rank != root:
-        inside.Send(mine, root, TAG_REDUCE)
+    if call.rank != root:
+        call.send(mine, root)
         return None
     folded = None
-    for rank in range(comm.size):
+    for rank in range(call.size):
         other = bytearray(mine)
         if rank != root:
-            inside.Recv(other, rank, TAG_REDUCE)
+            call.collect(other, rank)
         if rank:
             op.reduce_local(folded, other, datatype)
         folded = other
     return folded
 
 
-def operands(sendbuf, recvbuf, op, what):
-    """``(bytes to send, bytes to receive into, datatype)`` of a reduction on every member."""
-    result, datatype = parse_views(recvbuf, writable=True)
-    op.check(datatype)
-    if sendbuf is IN_PLACE:
-        return result, result, datatype
-    mine, mine_type = parse_views(sendbuf)
-    same_elements(mine, mine_type, result, datatype, what)
-    return mine, result, datatype
-
-
-def allreduce_buffer(comm, sendbuf, recvbuf, op):
+def allreduce_buffer(call, sendbuf, recvbuf, op):
     """Fold of the members' buffers in rank order on rank 0, then a broadcast."""
-    mine, result, datatype = operands(sendbuf, recvbuf, op, "Allreduce")
-    folded = fold_buffers(comm, mine, datatype, op, 0)
+    mine, result, datatype = arguments.operands(sendbuf, recvbuf, op, "Allreduce")
+    folded = fold_buffers(call, mine, datatype, op, 0)
     if folded is not None:
         result[:] = folded
-    bcast_buffer(comm, result, 0)
+    share_buffer(call, result, 0)
 
 
-def reduce_buffer(comm, sendbuf, recvbuf, op, root):
+def reduce_buffer(call, sendbuf, recvbuf, op, root):
     """Fold of the members' buffers in rank order, on `root`."""
-    check_root(comm, root)
-    if comm.rank == root:
-        mine, result, datatype = operands(sendbuf, recvbuf, op, "Reduce")
-        result[:] = fold_buffers(comm, mine, datatype, op, root)
+    arguments.check_root(call, root)
+    if call.rank == root:
+        mine, result, datatype = arguments.operands(sendbuf, recvbuf, op, "Reduce")
+        folded = fold_buffers(call, mine, datatype, op, root)
+        call.confirm()
+        result[:] = folded
     else:
-        mine, datatype = parse_views(sendbuf)
-        op.check(datatype)
-        fold_buffers(comm, mine, datatype, op, root)
+        mine, datatype = arguments.contribution(sendbuf, op)
+        fold_buffers(call, mine, datatype, op, root)
+        call.confirm()
 
 
-def scan_buffer(comm, sendbuf, recvbuf, op, inclusive):
+def scan_buffer(call, sendbuf, recvbuf, op, inclusive):
     """Fold of the buffers of the members up to this one, itself included or not."""
-    inside = comm.collective()
-    mine, result, datatype = operands(sendbuf, recvbuf, op, "Scan")
+    mine, result, datatype = arguments.operands(sendbuf, recvbuf, op, call.name)
     upto = bytearray(mine)
-    if comm.rank:
-        before = bytearray(mine.nbytes)
-        inside.Recv(before, comm.rank - 1, TAG_REDUCE)
+    before = bytearray(mine.nbytes)
+    if call.rank:
+        call.collect(before, call.rank - 1)
         op.reduce_local(before, upto, datatype)
-    if comm.rank + 1 < comm.size:
-        inside.Send(upto, comm.rank + 1, TAG_REDUCE)
+    if call.rank + 1 < call.size:
+        call.send(upto, call.rank + 1)
+    call.confirm()
     if inclusive:
         result[:] = upto
-    elif comm.rank:
+    elif call.rank:
         result[:] = before
 
 
-def same_elements(mine, mine_type, result, datatype, what):
-    """Refuse two operands that differ in type or size."""
-    if mine_type != datatype:
-        raise DatatypeError(
-            f"{what} from {mine_type.name} into {datatype.name}: both buffers must have one "
-            "datatype; name it, as in [buffer, MPI.DOUBLE]")
-    if mine.nbytes != result.nbytes:
-        raise CountError(
-            f"{what} from {mine.nbytes} bytes into {result.nbytes} bytes of {datatype.name}: "
-            "both buffers must hold the same number of elements")
+def reduce_scatter(call, shares_of, sendbuf, recvbuf, counts, op):
+    """Fold of the members' buffers on rank 0, and to each member its share of it.
+
+    ``shares_of(call, sendbuf, recvbuf, counts, op)`` reads the arguments.
+    """
+    shares = shares_of(call, sendbuf, recvbuf, counts, op)
+    size, counts = shares.datatype.size, shares.counts
+    folded = fold_buffers(call, shares.mine, shares.datatype, op, 0)
+    own = shares.own[:counts[call.rank] * size]
+    if folded is None:
+        call.receive(own, 0)
+    else:
+        folded = memoryview(folded)
+        end = counts[0] * size
+        own[:] = folded[:end]
+        for rank in range(1, call.size):
+            begin, end = end, end + counts[rank] * size
+            call.isend(folded[begin:end], rank)
+        call.finish()
+    call.confirm()
+
+
+def even_shares(call, sendbuf, recvbuf, counts, op):
+    """The arguments of Reduce_scatter_block."""
+    return arguments.Shares.even(sendbuf, recvbuf, op, call.size, "Reduce_scatter_block")
+
+
+def given_shares(call, sendbuf, recvbuf, counts, op):
+    """The arguments of Reduce_scatter; without counts the members tell each other theirs."""
+    what = "Reduce_scatter"
+    shares = arguments.Shares(sendbuf, recvbuf, op, what)
+    counts = arguments.shares_given(counts, call.size, what)
+    if counts is None and shares.in_place:
+        raise CountError(f"{what} in place needs the counts: the receive buffer of a rank does not "
+                         "tell its share")
+    if counts is None:
+        mine = shares.own.nbytes // shares.datatype.size
+        counts = [int.from_bytes(count, "little") for count in _all_of(call, mine.to_bytes(
+            8, "little"))]
+    shares.give(counts, call.rank)
+    return shares
+
+
+def _all_of(call, mine):
+    """The bytes of every member, as many on each."""
+    size = len(mine)
+    everything = bytearray(size * call.size)
+    whole = memoryview(everything)
+    if call.rank:
+        call.send(mine, 0)
+    else:
+        whole[:size] = mine
+        for rank in range(1, call.size):
+            call.collect(whole[rank * size:(rank + 1) * size], rank)
+    share_buffer(call, whole, 0)
+    return [whole[rank * size:(rank + 1) * size] for rank in range(call.size)]
+
+
+def all_agree(call, mine, datatype, op):
+    """Fold of the members' bytes, on all of them."""
+    folded = fold_buffers(call, mine, datatype, op, 0)
+    result = bytearray(mine) if folded is None else folded
+    share_buffer(call, result, 0)
+    return result
+
+
+# --- objects --------------------------------------------------------------------------------
+
+
+def bcast_object(call, obj, root):
+    """Binomial broadcast of a pickle, made once at the root."""
+    arguments.check_root(call, root)
+    if call.rank == root:
+        mine = objects.dumps(obj)
+        share_pickle(call, mine, root)
+        return pickles.own(obj, mine)
+    return pickles.load(share_pickle(call, None, root))
+
+
+def share_pickle(call, mine, root):
+    """The broadcast of ``(head, parts)``, which all members get as it travels.
+
+    It is passed on as received: large buffers stay beside the pickle, uncopied, on every rank.
+    """
+    parent, children = _parent_and_children(call, root)
+    if parent is not None:
+        mine = call.receive_pickled(parent)
+    for child in children:
+        call.send_pickled(*mine, child)
+    call.finish()
+    if parent is not None:
+        call.glance()
+    return mine
+
+
+def fold_objects(call, mine, op, root):
+    """Fold of the members' objects in rank order, on `root`; None elsewhere."""
+    if call.rank != root:
+        call.send_pickled(*mine, root)
+        call.finish()
+        return None
+    # In rank order, whichever rank is the root.
+    folded = None
+    for rank in range(call.size):
+        other = pickles.copy(mine) if rank == root else pickles.load(call.receive_pickled(rank))
+        folded = op(folded, other) if rank else other
+    return folded
+
+
+def reduce_object(call, obj, op, root):
+    """Fold of the members' objects in rank order, on `root`; None elsewhere."""
+    arguments.check_root(call, root)
+    folded = fold_objects(call, objects.dumps(obj), op, root)
+    call.confirm()
+    return folded
+
+
+def allreduce_object(call, obj, op):
+    """Fold of the members' objects in rank order."""
+    folded = fold_objects(call, objects.dumps(obj), op, 0)
+    if call.rank:
+        return pickles.load(share_pickle(call, None, 0))
+    if call.size > 1:
+        share_pickle(call, objects.dumps(folded), 0)
+    return folded
+
+
+def scan_object(call, obj, op, inclusive):
+    """Fold of the objects of the members up to this one, itself included or not."""
+    upto, before = pickles.copy(objects.dumps(obj)), None
+    if call.rank:
+        # Twice, for the operation may change what it is given.
+        mine = call.receive_pickled(call.rank - 1)
+        upto = op(pickles.load(mine), upto)
+        before = None if inclusive else pickles.copy(mine)
+    if call.rank + 1 < call.size:
+        call.send_pickled(*objects.dumps(upto), call.rank + 1)
+        call.finish()
+    call.confirm()
+    return upto if inclusive else before

@@ -4,7 +4,7 @@
 Contract: called without the engine's lock, in an API call.  Nothing here
 raises except `wait`, which runs Python's signal handlers and says what this process lacks.
 """
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint32_t, uint64_t
 
 from pyrdv.engine.engine cimport Engine
 from pyrdv.engine.state cimport engine_t, op_t
@@ -22,6 +22,14 @@ cdef struct patience_t:
     char *room              # of the receive that is waited for, while none has come
     uint64_t left           # bytes of it whose pages were not made yet
 
+# What ends a wait early: a message under a tag, or a number that is not what it was.
+cdef struct bell_t:
+    uint32_t context
+    int32_t tag
+    const uint32_t *rung    # outlives the wait
+    uint32_t heard
+    bint rings              # result
+
 cdef void patience_reset(patience_t *p) noexcept nogil
 # The waiter is about to look at its condition: what changes from now on ends a `pause` at once.
 cdef void patience_looks(const engine_t *e, patience_t *p) noexcept nogil
@@ -36,6 +44,9 @@ cdef int wait(Engine engine, op_t *op, uint32_t generation) except -1
 cdef int end_hopeless(Engine engine, op_t *op, uint32_t generation, bint waits) except -1
 # Whether nobody is left in the communicator of `context` but this process.
 cdef bint alone(Engine engine, uint32_t context) except -1
+# The same, but returns False as soon as a message that `bell` names waits to be received, or
+# bell.rung is not bell.heard; True: `op` is complete.
+cdef bint wait_beside(Engine engine, op_t *op, uint32_t generation, bell_t *bell) except -1
 # Let what is under way in `engine.pending` go on: receives of objects, whose next step needs
 # the GIL.  Without `fully`, many of them are only looked at now and then.
 cdef int help_pending(Engine engine, bint fully) except -1

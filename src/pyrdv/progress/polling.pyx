@@ -19,8 +19,8 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from pyrdv.engine.calls cimport (
-    cpu_relax, engine_abandon, engine_hopeless, engine_peer_ended, engine_room,
-    engine_sleep_finish, engine_sleep_prepare, engine_test, engine_turn)
+    cpu_relax, engine_abandon, engine_hopeless, engine_peer_ended, engine_probe, engine_room,
+    engine_sleep_finish, engine_sleep_prepare, engine_test, engine_turn, envelope_t)
 from pyrdv.engine.engine cimport Engine
 from pyrdv.engine.lacking cimport complain
 from pyrdv.engine.state cimport ANY_PEER, OP_FINALIZED, engine_t, op_t, ticks_scale
@@ -59,6 +59,7 @@ LOOK_NS = 5_000_000
 cdef enum:
     POLLS_WITH_GIL = 100        # about 2 µs
     POLLS_PER_LOOK = 32         # how long it took is looked at every so many polls
+    EVENTS_PER_LOOK = 64        # signals are looked at every so many events, while many come
     SLICE_MS = 100              # the longest sleep in one piece
     DOUBLINGS = 3               # of the time it yields
     ROOM_PIECE = 256 << 10      # bytes whose pages are made between two polls; whole pages
@@ -194,6 +195,54 @@ cdef int wait(Engine engine, op_t *op, uint32_t generation) except -1:
             done = wait_some(e, op, generation, &p, helping)
         if done:
             return 0
+        look_around(engine)
+        complain(engine, op, generation)
+        end_hopeless(engine, op, generation, True)
+
+
+cdef bint called(engine_t *e, bell_t *bell) noexcept nogil:
+    cdef envelope_t envelope
+    return glance32(bell.rung) != bell.heard or engine_probe(
+        e, ANY_PEER, bell.context, bell.tag, &envelope, NULL)
+
+
+cdef bint attend(engine_t *e, op_t *op, uint32_t generation, patience_t *p, bell_t *bell,
+                 bint helping) noexcept nogil:
+    """`wait_some` that looks at the bell after every event; True: complete, or the bell rang."""
+    cdef uint32_t seen
+    cdef int _event
+    for _event in range(EVENTS_PER_LOOK):
+        if called(e, bell):
+            bell.rings = True
+            return True
+        seen = glance32(&e.epoch)
+        if wait_some(e, op, generation, p, True):
+            return True
+        if helping or seen == glance32(&e.epoch):
+            return False            # somebody deserves a look; it slept, so signals do
+    return False
+
+
+cdef bint wait_beside(Engine engine, op_t *op, uint32_t generation, bell_t *bell) except -1:
+    cdef engine_t *e = engine.c
+    cdef patience_t p
+    cdef int _attempt
+    cdef bint done
+    cdef bint helping
+    for _attempt in range(POLLS_WITH_GIL if e.spin_ns else 1):
+        if engine_test(e, op, generation, True, &p.epoch):
+            return True
+    patience_reset(&p)
+    ticks_learn(&e.ticks)
+    bell.rings = False
+    while True:
+        helping = len(engine.pending) != 0
+        if helping:
+            help_pending(engine, p.rounds == 0)
+        with nogil:
+            done = attend(e, op, generation, &p, bell, helping)
+        if done:
+            return not bell.rings
         look_around(engine)
         complain(engine, op, generation)
         end_hopeless(engine, op, generation, True)

@@ -1,0 +1,30 @@
+# cython: language_level=3
+"""The messages of one collective call.
+
+Contract: needs the GIL; `wait` and what calls it waits without it.
+"""
+from libc.stdint cimport int32_t
+
+from pyrdv.api.communicator cimport Comm
+from pyrdv.api.request cimport Request
+from pyrdv.progress.polling cimport bell_t
+
+
+cdef class Call:
+    cdef readonly Comm view         # of the communicator's collective context
+    cdef readonly int rank
+    cdef readonly int size
+    cdef readonly int kind
+    cdef readonly int number
+    cdef readonly int tag           # of all its messages
+    cdef list requests              # what finish() waits for, and withdraw() takes back
+    cdef Request collecting         # a receive into memory of the library; None
+    cdef bint over
+    cdef bell_t bell
+    # Begin a send; None: it is complete.
+    cdef Request begin_send(self, object buf, int dest, int how)
+    # Wait once: True when `request` is complete, False when an alarm is to be read.
+    cdef bint attend(self, Request request) except -1
+    # Wait until it is complete, whatever alarms concern other calls, and raise what went wrong.
+    cdef int wait(self, Request request) except -1
+    cdef int check(self, Request request) except -1

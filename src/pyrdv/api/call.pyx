@@ -1,0 +1,285 @@
+# cython: language_level=3
+"""The messages of one collective call.
+
+What must hold:
+
+1. A call has a tag of its own: its kind, and its number among the calls of that kind on the
+   communicator.  So what one call leaves behind never meets another, and calls of two kinds never
+   take each other's messages.
+2. Whoever waits in a call also sees alarms, by which others say that a call has failed: messages
+   under `ALARM`.  A rank that sends one owes nothing to that call any more.
+3. A block has exactly the length that its receiver expects, or it is an error.
+4. Memory of the user is not left to a receive that could still write there (see `withdraw`).
+"""
+from libc.stdint cimport int32_t
+
+from pyrdv.api.buffers cimport acquire, span
+from pyrdv.api.communicator cimport Comm
+from pyrdv.api.core cimport CALLS, KINDS
+from pyrdv.api.object_request cimport ObjectRecv
+from pyrdv.api.owners cimport owner_of
+from pyrdv.api.request cimport Request
+from pyrdv.engine.calls cimport (
+    LARGE, SEND_WAITS, engine_probe, engine_send, engine_wanted, envelope_t)
+from pyrdv.engine.state cimport ANY_PEER, OP_TRUNCATED, op_t
+from pyrdv.progress.polling cimport patience_reset, patience_t, wait_beside, wait_turn
+
+from pyrdv.errors import CountError, InternalError, PeerLostError, TruncationError
+
+#: Tag of alarms in the collective context; no call has it.
+ALARM = 0x7FFFFFFF
+
+cdef int32_t ALARM_TAG = ALARM
+cdef bytes TOKEN = b""
+
+
+def tag_of(kind, number):
+    """Tag of the messages of call `number` of a kind."""
+    return kind * CALLS + number % CALLS
+
+
+def kind_and_number(tag):
+    """What `tag_of` was given; None if it was nothing that a call can have."""
+    kind, number = divmod(tag, CALLS)
+    return (kind, number) if 0 <= kind < KINDS else None
+
+
+cdef class Call:
+    """One collective call of this process.
+
+    Parameters
+    ----------
+    comm : Comm
+    kind : int
+        Less than 32.  The same operation has the same kind on all ranks.
+
+    Raises
+    ------
+    CommunicatorError, FinalizedError, ForkedError
+        The communicator cannot be used.
+
+    A subclass says in `alarmed` what an alarm means.
+    """
+
+    def __init__(self, Comm comm, int kind):
+        comm.ready()
+        self.view = comm.collective()
+        self.rank = comm.members.rank
+        self.size = comm.members.size
+        self.kind = kind
+        self.number = comm.identity.begun[kind] % CALLS
+        self.tag = kind * CALLS + self.number
+        comm.identity.begun[kind] = (self.number + 1) % CALLS
+        comm.identity.within[kind] += 1
+        self.requests = []
+        self.bell.context = self.view.context
+        self.bell.tag = ALARM_TAG
+        self.bell.rung = &comm.identity.rung
+        self.bell.heard = comm.identity.rung
+
+    def __dealloc__(self):
+        if self.view is not None and not self.over:
+            self.view.identity.within[self.kind] -= 1
+
+    def end(self):
+        """This process is not in the call any more."""
+        if not self.over:
+            self.over = True
+            self.view.identity.within[self.kind] -= 1
+
+    def alarmed(self):
+        """Read alarms; raise if one concerns this call, else the wait goes on."""
+        raise InternalError("an alarm came to a call that knows of none; please report this")
+
+    # --- waiting
+
+    cdef bint attend(self, Request request) except -1:
+        cdef patience_t patience
+        if request.op != NULL and type(request) is Request:
+            if not wait_beside(self.view.engine, request.op, request.generation, &self.bell):
+                return False
+            request.settle()
+            return True
+        patience_reset(&patience)
+        while True:
+            patience.epoch = self.view.engine.c.epoch
+            if request.poll():
+                return True
+            if self.called():
+                return False
+            wait_turn(self.view.engine, &patience)
+
+    def called(self):
+        """Whether there is an alarm to read."""
+        cdef envelope_t envelope
+        return self.bell.rung[0] != self.bell.heard or engine_probe(
+            self.view.engine.c, ANY_PEER, self.bell.context, ALARM_TAG, &envelope, NULL)
+
+    def glance(self):
+        """Read alarms, if there are some, without waiting."""
+        if self.called():
+            self.hear()
+
+    def hear(self):
+        """Read alarms."""
+        self.bell.heard = self.bell.rung[0]
+        self.alarmed()
+
+    cdef int wait(self, Request request) except -1:
+        while not self.attend(request):
+            self.hear()
+        return self.check(request)
+
+    cdef int check(self, Request request) except -1:
+        """Raise what is wrong with a complete request."""
+        if request.receives and type(request) is Request and (
+                request.error == OP_TRUNCATED or
+                not request.error and request.total != request.room):
+            request.active = False
+            text = (f"rank {request.source} sends a block of {request.total} bytes where rank "
+                    f"{self.rank} expects {request.room}; give the same number of elements of "
+                    "the same datatype on both")
+            if request.error:
+                raise TruncationError(text, message_bytes=request.total,
+                                      buffer_bytes=request.room, source=request.source,
+                                      tag=request.tag)
+            raise CountError(text)
+        request.report(None)
+        return 0
+
+    # --- buffers
+
+    def look(self, buf, bint writable):
+        """Refuse a buffer that cannot be used; returns its bytes."""
+        cdef span at
+        acquire(buf, writable, &at)
+        return at.nbytes
+
+    cdef Request begin_send(self, object buf, int dest, int how):
+        cdef span at
+        cdef op_t *op = NULL
+        cdef int result
+        cdef Request request
+        self.view.check_send(dest, self.tag)
+        keeper = acquire(buf, False, &at)
+        result = engine_send(self.view.engine.c, self.view.members.to_world(dest),
+                             self.view.context, self.tag, at.address, at.nbytes, how,
+                             owner_of(self.view.engine, keeper, &at), &op)
+        if result == 0:
+            return None
+        if result < 0:
+            raise self.view.failure(-result, dest, self.tag, at.nbytes, at.nbytes)
+        request = Request.__new__(Request)
+        request.start(self.view, op, keeper, False)
+        return request
+
+    def send(self, buf, int dest):
+        """Send a block; returns when `buf` may be changed."""
+        cdef Request request = self.begin_send(buf, dest, SEND_WAITS)
+        if request is not None:
+            self.wait(request)
+
+    def isend(self, buf, int dest):
+        """Start sending a block; `finish` waits for it."""
+        cdef Request request = self.begin_send(buf, dest, 0)
+        if request is not None:
+            self.requests.append(request)
+
+    def receive(self, buf, int source):
+        """Receive a block that fills `buf`, memory of the user."""
+        cdef span at
+        cdef void *keeper = NULL
+        cdef op_t *op = self.view.post_recv(buf, source, self.tag, True, &at, &keeper)
+        cdef Request request = self.view.request_of(op, keeper)
+        self.requests.append(request)
+        self.wait(request)
+        self.requests.pop()
+
+    def collect(self, buf, int source):
+        """The same into memory of the library, which nobody misses if the call fails."""
+        cdef span at
+        cdef void *keeper = NULL
+        cdef op_t *op = self.view.post_recv(buf, source, self.tag, True, &at, &keeper)
+        self.collecting = self.view.request_of(op, keeper)
+        self.wait(self.collecting)
+        self.collecting = None
+
+    def irecv(self, buf, int source):
+        """Start receiving a block that fills `buf`; `finish` waits for it."""
+        cdef span at
+        cdef void *keeper = NULL
+        cdef op_t *op = self.view.post_recv(buf, source, self.tag, False, &at, &keeper)
+        self.requests.append(self.view.request_of(op, keeper))
+
+    def finish(self):
+        """Wait for all that was started."""
+        cdef Request request
+        for request in self.requests:
+            if request.op != NULL and request.op.length > LARGE:
+                engine_wanted(self.view.engine.c, request.op, request.generation)
+        for request in self.requests:
+            self.wait(request)
+        self.requests.clear()
+
+    # --- objects
+
+    def send_pickled(self, head, list parts, int dest):
+        """Start sending a pickled object; `finish` waits for it."""
+        self.requests.append(self.view.isend_pickled(head, parts, dest, self.tag))
+
+    def receive_pickled(self, int source):
+        """Receive a pickled object: ``(head, parts)``."""
+        cdef ObjectRecv request = self.view.post_match(source, self.tag)
+        self.wait(request)
+        return request.pieces()
+
+    # --- the end
+
+    def confirm(self):
+        """Wait until all ranks have come to this point of the call.
+
+        A dissemination barrier: ceil(log2(n)) rounds of one message each way.
+        """
+        cdef int distance = 1
+        cdef span at
+        cdef void *keeper = NULL
+        cdef op_t *op
+        cdef Request send
+        while distance < self.size:
+            send = None
+            try:
+                send = self.begin_send(TOKEN, (self.rank + distance) % self.size, 0)
+            except PeerLostError:
+                pass    # it may have got all tokens, this one too; else its own is missed
+            op = self.view.post_recv(None, (self.rank + self.size - distance) % self.size, self.tag,
+                                     True, &at, &keeper)
+            self.collecting = self.view.request_of(op, keeper)
+            self.wait(self.collecting)
+            while send is not None and not self.attend(send):
+                self.hear()
+            distance *= 2
+        self.collecting = None
+
+    def withdraw(self, has_given_up):
+        """Give up what is under way.
+
+        Parameters
+        ----------
+        has_given_up : callable
+            ``has_given_up(rank)`` reads alarms and says whether `rank` owes nothing to this call
+            any more.  A receive into memory of the user is waited for until it is withdrawn, or
+            `has_given_up`: nothing lands there after the call.
+        """
+        cdef Request request
+        if self.collecting is not None and self.collecting.op != NULL:
+            self.collecting.Cancel()
+        self.collecting = None
+        requests, self.requests = self.requests, []
+        receives = [request for request in requests if request.receives and request.op != NULL]
+        for request in receives:
+            source = self.view.from_world(request.op.peer)
+            request.Cancel()
+            while not self.attend(request):
+                self.bell.heard = self.bell.rung[0]
+                if has_given_up(source):
+                    break

@@ -1,0 +1,28 @@
+"""Kinds of collective calls."""
+
+NAMES: tuple[str, ...]
+OF_OBJECTS: frozenset[int]
+
+BARRIER: int
+BCAST: int
+GATHER: int
+SCATTER: int
+ALLGATHER: int
+ALLTOALL: int
+REDUCE: int
+ALLREDUCE: int
+REDUCE_SCATTER: int
+SCAN: int
+EXSCAN: int
+BCAST_OBJECT: int
+GATHER_OBJECTS: int
+SCATTER_OBJECTS: int
+ALLGATHER_OBJECTS: int
+ALLTOALL_OBJECTS: int
+REDUCE_OBJECTS: int
+ALLREDUCE_OBJECTS: int
+SCAN_OBJECTS: int
+EXSCAN_OBJECTS: int
+MAKE: int
+SPLIT: int
+FREE: int
