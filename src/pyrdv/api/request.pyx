@@ -274,6 +274,13 @@ cdef class Request:
         """Whether the operation has ended; makes progress, uses nothing up."""
         return self.poll()
 
+    def _waited_for(self):
+        """Somebody awaits it: a receive from anybody ends once nobody is left, as in `Wait`."""
+        if self.origin is not None:
+            self.origin._waited_for()
+        elif self.op != NULL:
+            end_hopeless(self.comm.engine, self.op, self.generation, True)
+
     @property
     def was_cancelled(self):
         """Whether the operation has ended because it was cancelled."""
