@@ -38,5 +38,6 @@ cdef bint alone(Engine engine, uint32_t context) except -1
 # the GIL.  Without `fully`, many of them are only looked at now and then.
 cdef int help_pending(Engine engine, bint fully) except -1
 # One turn and one pause outside the GIL, then signal handlers and notices if it
-# slept, which it returns.  The caller sets p.epoch to engine.c.epoch before it looks at its condition.
+# slept, which it returns.  The caller sets p.epoch to engine.c.epoch before it looks at its
+# condition.
 cdef int wait_turn(Engine engine, patience_t *p) except -1
