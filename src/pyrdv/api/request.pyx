@@ -17,7 +17,7 @@ from pyrdv.api.several cimport (
     all_complete, any_pending, complete_ones, describe_all, look_for_any, report_all, results,
     wait_for_all, wait_for_any)
 from pyrdv.api.status cimport Status
-from pyrdv.engine.calls cimport engine_cancel, engine_release, engine_test
+from pyrdv.engine.calls cimport engine_cancel, engine_deaths, engine_release, engine_test
 from pyrdv.engine.engine cimport adopt
 from pyrdv.engine.state cimport OP_CANCELLED, OP_COMPLETE, op_t
 from pyrdv.progress.polling cimport end_hopeless, help_pending, wait
@@ -127,7 +127,7 @@ cdef class Request:
                            &epoch):
             help_pending(self.comm.engine, False)
             # A receive from anybody whom a death has left alone would be tested for ever.
-            if self.comm.engine.c.peers_lost:
+            if engine_deaths(self.comm.engine.c):
                 end_hopeless(self.comm.engine, self.op, self.generation, False)
             return False
         self.settle()

@@ -52,6 +52,10 @@ from pyrdv.fabrics.contract cimport (
     FABRIC_OK, completion, fabric_t)
 
 
+cdef extern from "order.h" nogil:
+    void note32(uint32_t *where, uint32_t value)
+
+
 # Wire layouts are pinned (docs/wire.md); enforced where the packets are parsed.
 if sizeof(header_t) != WIRE_HEADER or sizeof(rts_t) != WIRE_RTS or sizeof(rtr_t) != WIRE_RTR \
         or sizeof(grant_t) != WIRE_GRANT:
@@ -350,7 +354,8 @@ cdef int step(engine_t *e) noexcept nogil:
 
 cdef void end_peer(engine_t *e, peer_t *p) noexcept nogil:
     p.state = PEER_LOST if p.broken or p.gone == EVENT_LOST else PEER_CLOSED
-    e.peers_lost += p.state == PEER_LOST
+    if p.state == PEER_LOST:
+        note32(&e.peers_lost, e.peers_lost + 1)     # partner: engine_deaths
     if not p.finished:
         p.finished = 2
         e.peers_left -= 1
