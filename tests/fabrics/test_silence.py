@@ -1,4 +1,4 @@
-"""The peer timeout holds in both directions (fabrics/verbs/silence.pyx), with a clock of our own."""
+"""The peer timeout holds in both directions (fabrics/verbs/silence.pyx); the clock is ours."""
 
 import pytest
 

@@ -383,10 +383,13 @@ def call_lines(code):
 
 @pytest.mark.parametrize("call", ["part.recv(None)", "part.irecv(None).wait()", "part.Probe()",
                                   "MPI.Request.Waitany([part.irecv(None)])",
-                                  "MPI.Request.waitall([part.Irecv(np.ones(1))])"])
+                                  "MPI.Request.waitall([part.Irecv(np.ones(1))])",
+                                  "asyncio.run(awaited(part.irecv(None)))"])
 def test_anybody_of_a_communicator_without_others(jobs, call):
     """A wait for anybody ends when the other members have died, though rank 2 lives."""
     outcome = jobs.run(HEAD + f"""
+import asyncio
+async def awaited(request): return await request
 part = comm.Split(comm.rank == 2)
 if comm.rank == 1:
     time.sleep(0.3)
@@ -399,3 +402,57 @@ else:
     comm.send(1, 2)
 """, 3, "--grace", "60", limit=60)
     assert outcome.out == "told\n" and "Traceback" not in outcome.err, outcome
+
+
+def test_anybody_awaited_when_all_have_finished(jobs):
+    """An await for anybody ends as a wait does."""
+    outcome = jobs.run(HEAD + """
+import asyncio
+async def awaited(request): return await request
+if comm.rank == 0:
+    try: asyncio.run(awaited(comm.irecv()))
+    except PeerLostError: print("told")
+""", 2)
+    assert outcome.ok().out == "told\n"
+
+
+def test_first_contact_with_the_dead(jobs):
+    """A rank that was killed before anybody spoke to it: its message arrives, then every call is
+    an error, also while the launcher says nothing."""
+    process = jobs.start(HEAD + """
+if comm.rank == 1:
+    comm.send("last words", 0)
+    open("here", "w").close()
+    time.sleep(60)
+while not os.path.exists("killed"): time.sleep(0.01)
+for call in (lambda: comm.send(1, 1), lambda: comm.send(1, 1)):
+    try: call()
+    except PeerLostError as error: assert error.peer == 1, error
+    else: raise AssertionError("no error")
+assert comm.recv(source=1) == "last words"
+for call in (lambda: comm.recv(source=1), lambda: comm.send(b"x" * 100_000, 1),
+             lambda: comm.Probe(1), lambda: comm.recv()):
+    try: call()
+    except PeerLostError as error: pass
+    else: raise AssertionError("no error")
+open("told", "w").close()
+""", 2, "--grace", "60")
+    jobs.wait_file("here")
+    rank = jobs.ranks()[1]
+    os.kill(process.pid, signal.SIGSTOP)
+    os.kill(rank, signal.SIGKILL)
+    assert wait_until(lambda: ended(rank), 10)
+    (jobs.folder / "killed").touch()
+    jobs.wait_file("told", 20)
+    os.kill(process.pid, signal.SIGCONT)
+    outcome = jobs.finish(process, 30)
+    assert outcome.status == 137 and "Traceback" not in outcome.err, outcome
+
+
+def ended(pid):
+    """Whether a process has ended, waited for or not."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] == "Z"
+    except FileNotFoundError:
+        return True

@@ -7,7 +7,7 @@ from pyrdv.api.buffers cimport acquire, span
 from pyrdv.api.p2p cimport BufferMessages
 from pyrdv.api.request cimport Request
 from pyrdv.api.status cimport Status
-from pyrdv.engine.calls cimport engine_peer_died
+from pyrdv.engine.calls cimport engine_deaths, engine_peer_died
 from pyrdv.engine.state cimport OP_FINALIZED, message_t
 from pyrdv.progress.polling cimport alone, patience_looks, patience_reset, patience_t, wait_turn
 
@@ -60,7 +60,7 @@ cdef class ProbedMessages(BufferMessages):
         """Look without waiting: a loop of such looks must not go on after a death for ever."""
         if self.look(source, tag, status, taken):
             return True
-        if glance32(&self.engine.c.peers_lost) and (source < 0 or engine_peer_died(
+        if engine_deaths(self.engine.c) and (source < 0 or engine_peer_died(
                 self.engine.c, self.members.to_world(<int> source))):
             self.expect(source)
         return False

@@ -19,7 +19,7 @@ from pyrdv.api.several cimport (
     all_complete, any_pending, chosen, complete_ones, describe_all, look_for_any, report_all,
     requests_of, results, statuses_of, wait_for_all, wait_for_any)
 from pyrdv.api.status cimport Status
-from pyrdv.engine.calls cimport engine_cancel, engine_release, engine_test
+from pyrdv.engine.calls cimport engine_cancel, engine_deaths, engine_release, engine_test
 from pyrdv.engine.engine cimport adopt
 from pyrdv.engine.lacking cimport complain
 from pyrdv.engine.state cimport (
@@ -30,10 +30,6 @@ from pyrdv.progress.polling cimport end_hopeless, help_pending, wait
 from pyrdv.api import handles
 from pyrdv.api.constants import UNDEFINED
 from pyrdv.errors import RequestError, from_status
-
-
-cdef extern from "order.h" nogil:
-    uint32_t glance32(const uint32_t *where)
 
 
 @cython.freelist(128)
@@ -147,7 +143,7 @@ cdef class Request:
             if self.op != NULL:
                 complain(self.comm.engine, self.op, self.generation)
             # A receive from anybody whom a death has left alone would be tested for ever.
-            if self.op != NULL and glance32(&self.comm.engine.c.peers_lost):
+            if self.op != NULL and engine_deaths(self.comm.engine.c):
                 end_hopeless(self.comm.engine, self.op, self.generation, False)
             return False
         self.settle()
@@ -293,6 +289,13 @@ cdef class Request:
     def is_complete(self):
         """Whether the operation has ended; makes progress, uses nothing up."""
         return self.poll()
+
+    def _waited_for(self):
+        """Somebody awaits it: a receive from anybody ends once nobody is left, as in `Wait`."""
+        if self.origin is not None:
+            self.origin._waited_for()
+        elif self.op != NULL:
+            end_hopeless(self.comm.engine, self.op, self.generation, True)
 
     @property
     def was_cancelled(self):

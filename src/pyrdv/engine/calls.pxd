@@ -16,6 +16,9 @@ cdef extern from "lock.h" nogil:
     void engine_unlock(uint32_t *lock)
     void cpu_relax()
 
+cdef extern from "order.h" nogil:
+    uint32_t glance32(const uint32_t *where)
+
 cdef enum:
     LARGE = 1 << 16             # bytes above which a receive makes an initial step, and it matters
                                 # who waits
@@ -77,10 +80,15 @@ cdef bint engine_room(engine_t *e, op_t *op, uint32_t generation, char **room,
 cdef bint engine_hopeless(engine_t *e, op_t *op, uint32_t generation) noexcept nogil
 # `op` is a receive from anybody that was not matched: it ends as lost, if so.
 cdef bint engine_abandon(engine_t *e, op_t *op, uint32_t generation) noexcept nogil
+# How many others may still send something.
+cdef uint32_t engine_peers_left(engine_t *e) noexcept nogil
 # Whether `peer` died.
-cdef bint engine_peer_died(const engine_t *e, uint32_t peer) noexcept nogil
+cdef bint engine_peer_died(engine_t *e, uint32_t peer) noexcept nogil
 # Whether nothing comes from `peer` any more.
-cdef bint engine_peer_ended(const engine_t *e, uint32_t peer) noexcept nogil
+cdef bint engine_peer_ended(engine_t *e, uint32_t peer) noexcept nogil
+# Whether some peer died: a hint, without the lock.
+cdef inline bint engine_deaths(const engine_t *e) noexcept nogil:
+    return glance32(&e.peers_lost) != 0
 cdef void engine_release(engine_t *e, op_t *op) noexcept nogil
 # Whether `peer` ended in good order.
 cdef bint engine_peer_finished(engine_t *e, uint32_t peer) noexcept nogil

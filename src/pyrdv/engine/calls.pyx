@@ -322,16 +322,32 @@ cdef bint engine_room(engine_t *e, op_t *op, uint32_t generation, char **room,
 
 
 cdef bint engine_hopeless(engine_t *e, op_t *op, uint32_t generation) noexcept nogil:
-    return e.peers_left == 0 and e.size > 1 and engine_abandon(e, op, generation)
+    return engine_peers_left(e) == 0 and e.size > 1 and engine_abandon(e, op, generation)
 
 
-cdef bint engine_peer_died(const engine_t *e, uint32_t peer) noexcept nogil:
-    return e.peers[peer].state == PEER_LOST
+cdef uint32_t engine_peers_left(engine_t *e) noexcept nogil:
+    cdef uint32_t left
+    engine_lock(&e.lock)
+    left = e.peers_left
+    engine_unlock(&e.lock)
+    return left
 
 
-cdef bint engine_peer_ended(const engine_t *e, uint32_t peer) noexcept nogil:
+cdef bint engine_peer_died(engine_t *e, uint32_t peer) noexcept nogil:
+    cdef bint died
+    engine_lock(&e.lock)
+    died = e.peers[peer].state == PEER_LOST
+    engine_unlock(&e.lock)
+    return died
+
+
+cdef bint engine_peer_ended(engine_t *e, uint32_t peer) noexcept nogil:
     cdef const peer_t *p = &e.peers[peer]
-    return p.finished == 2 or p.state == PEER_CLOSED or p.state == PEER_LOST
+    cdef bint ended
+    engine_lock(&e.lock)
+    ended = p.finished == 2 or p.state == PEER_CLOSED or p.state == PEER_LOST
+    engine_unlock(&e.lock)
+    return ended
 
 
 cdef bint engine_abandon(engine_t *e, op_t *op, uint32_t generation) noexcept nogil:

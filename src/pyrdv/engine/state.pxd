@@ -498,6 +498,6 @@ cdef struct engine_t:
     int local_fd                # eventfd: wakes sleepers when another thread made progress
     int wait_fd                 # epoll over the fabrics' wake_fd and local_fd
     uint32_t peers_left         # other peers neither closed nor lost
-    uint32_t peers_lost         # peers that died
+    uint32_t peers_lost         # peers that died; glanced at without the lock
     completion batch[POLL_BATCH]
     counters_t counters

@@ -360,7 +360,7 @@ cdef int step(engine_t *e) noexcept nogil:
 
 cdef void end_peer(engine_t *e, peer_t *p) noexcept nogil:
     note8(&p.state, PEER_LOST if p.broken or p.gone == EVENT_LOST else PEER_CLOSED)
-    adjust32(&e.peers_lost, p.state == PEER_LOST)
+    adjust32(&e.peers_lost, p.state == PEER_LOST)     # partner: engine_deaths
     if not p.finished:
         note8(&p.finished, 2)
         adjust32(&e.peers_left, -1)

@@ -76,6 +76,8 @@ class Watcher:
                 self.discard(future)
                 continue
             try:
+                if not request.is_complete():
+                    request._waited_for()
                 complete = request.is_complete()
             except BaseException as error:
                 self.discard(future)

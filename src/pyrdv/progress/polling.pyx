@@ -19,8 +19,9 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from pyrdv.engine.calls cimport (
-    cpu_relax, engine_abandon, engine_hopeless, engine_peer_ended, engine_probe, engine_room,
-    engine_sleep_finish, engine_sleep_prepare, engine_test, engine_turn, envelope_t)
+    cpu_relax, engine_abandon, engine_deaths, engine_hopeless, engine_peer_ended,
+    engine_peers_left, engine_probe, engine_room, engine_sleep_finish, engine_sleep_prepare,
+    engine_test, engine_turn, envelope_t)
 from pyrdv.engine.engine cimport Engine
 from pyrdv.engine.lacking cimport complain
 from pyrdv.engine.state cimport ANY_PEER, OP_FINALIZED, engine_t, op_t, ticks_scale
@@ -272,7 +273,7 @@ cdef int help_pending(Engine engine, bint fully) except -1:
 cdef bint alone(Engine engine, uint32_t context) except -1:
     group = engine.groups.get(context)
     if group is None:
-        return glance32(&engine.c.peers_left) == 0 and engine.c.size > 1
+        return engine_peers_left(engine.c) == 0 and engine.c.size > 1
     if len(group) < 2:
         return False
     for rank in group:
@@ -283,10 +284,9 @@ cdef bint alone(Engine engine, uint32_t context) except -1:
 
 cdef int end_hopeless(Engine engine, op_t *op, uint32_t generation, bint waits) except -1:
     # Whether it is still posted is asked again under the lock.
-    if glance32(&engine.c.peers_left) + 1 == engine.c.size or op.peer != ANY_PEER \
-            or not waits and glance32(&engine.c.peers_lost) == 0:
+    if op.peer != ANY_PEER or not waits and not engine_deaths(engine.c):
         return 0
-    if alone(engine, op.context):
+    if engine_peers_left(engine.c) + 1 != engine.c.size and alone(engine, op.context):
         engine_abandon(engine.c, op, generation)
     return 0
 
