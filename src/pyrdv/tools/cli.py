@@ -27,8 +27,8 @@ exit status:
   Ctrl-C, 143 after SIGTERM, 124 after --timeout, the low 8 bits of the code given to Abort (1 if
   these are 0); 127 if PROGRAM is not found, 126 if it cannot be executed, 2 for wrong options.
 
-When one rank fails the others are told, then ended, but for --keep-going. Ctrl-C interrupts every rank; a second one
-kills them. When the launcher itself is killed, the ranks are too.
+When one rank fails the others are told, then ended, but for --keep-going. Ctrl-C interrupts every
+rank; a second one kills them. When the launcher itself is killed, the ranks are too.
 
 The agent of --hosts must run the words behind it as its own process or a child, with the
 environment it gets: nsenter, ip netns exec, chroot. ssh does not carry the environment.
