@@ -89,7 +89,8 @@ def _run(words):
     before, program = command.split_command(words)
     options = parser.parse_args(before)
     if not program:
-        parser.error("PROGRAM is missing: give a Python file, -m and a module, or an executable")
+        parser.error("PROGRAM is missing: give a Python file, -m and a module, -c and code, "
+                     "or an executable")
     return command.main(options, program[0], program[1:])
 
 
