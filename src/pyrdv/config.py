@@ -254,8 +254,8 @@ INTERNAL = (
     ("PYRDV_JOB", "random name of the job"),
     ("PYRDV_SECRET", "hexadecimal secret of the job; removed from the environment once read"),
     ("PYRDV_PID", "the process that is the rank; its children see another number than their own"),
-    ("PYRDV_WRAPPED", "1: the program is not Python, or an agent starts it, so the first Python "
-     "descendant is the rank"),
+    ("PYRDV_WRAPPED", "1: the program is not Python, or an agent or a wrapper starts it, so the "
+     "first Python descendant that asks is the rank"),
     ("PYRDV_HOST", "name that `pyrdv run --hosts` gave the host of the rank, for people"),
 )
 

@@ -19,8 +19,8 @@ def session(jobs):
         pid, fd = pty.fork()
         if pid == 0:
             try:
-                subprocess.call([sys.executable, "-m", "pyrdv.tools.cli", "run", "-n", "2", program],
-                                cwd=jobs.folder)
+                words = [sys.executable, "-m", "pyrdv.tools.cli", "run", "-n", "2", program]
+                subprocess.call(words, cwd=jobs.folder)
                 ready = select.select([0], [], [], 0)[0]
                 os.write(1, b"LEFT %r\n" % (os.read(0, 100) if ready else b""))
             finally:

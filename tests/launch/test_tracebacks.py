@@ -14,7 +14,8 @@ GROUP = (b"  + Exception Group Traceback (most recent call last):\n"
          b"  +-+---------------- 1 ----------------\n    | ValueError: y\n"
          b"    +------------------------------------\n")
 SYNTAX = b'  File "a.py", line 1\n    )\n    ^\nSyntaxError: unmatched \')\'\n'
-FATAL = (b"Fatal Python error: Segmentation fault\n\nCurrent thread 0x7f (most recent call first):\n"
+FATAL = (b"Fatal Python error: Segmentation fault\n\n"
+         b"Current thread 0x7f (most recent call first):\n"
          b'  File "a.py", line 3 in f\n')
 
 

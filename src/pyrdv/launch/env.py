@@ -13,11 +13,13 @@ Asked in this order (`ORDER`), the first that answers decides:
 A rank is the process that its launcher started, not whatever descends from it: a child that
 `multiprocessing` spawns inherits the variables but is a single process of its own. `pyrdv run`
 therefore writes the process id of the rank into the rank's own environment (``PYRDV_PID``, between
-fork and exec), and `detect` compares. Other launchers write no such thing: there a process is a
-child if a Python program above it was started with the same variables (`ancestors`), or has joined
-(it sets ``PYRDV_PID``); ``PYRDV_WRAPPED=1`` says that the first that asks is the rank all the same. Where the program is not Python (a shell script, ``uv run``)
-or an agent starts it (``pyrdv run --agent``), the launcher sets ``PYRDV_WRAPPED`` and the first
-descendant that asks becomes the rank; should two ask, the launcher refuses the second.
+fork and exec), and `detect` compares. Where the program is not Python (a shell script, ``uv run``),
+or says so (``pyrdv run --wrapped``), or an agent starts it, the launcher sets ``PYRDV_WRAPPED`` and
+the first descendant that asks becomes the rank; should two ask, the launcher refuses the second.
+
+Other launchers write no such thing. There a process is a child if a Python program above it was
+started with the same variables (`ancestors`), or has joined, which sets ``PYRDV_PID``. Whoever sets
+``PYRDV_WRAPPED=1`` says that the first that asks is the rank all the same.
 """
 
 import os

@@ -6,9 +6,9 @@ reports instead (`Report`) which others it was told are gone, at the moment it i
 ends, at the moment it knows. Rules:
 
 V1. A rank that was told that another is gone comes after it; so does all that the other came after.
-V2. Who came after a rank that failed is its victim. The job fails by one that is nobody's victim.
-V3. Of several such the first decides, by the time that each gives, or at which its end was seen.
-V4. While a victim's culprit has not ended nothing is decided, until the caller says that time is up.
+V2. Who came after a rank that failed is its victim. The job fails by one that is no victim.
+V3. Of several the first decides, by the time that each gives, or at which its end was seen.
+V4. While a culprit has not ended nothing is decided, until the caller says that time is up.
 """
 
 import struct

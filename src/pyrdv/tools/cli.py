@@ -18,16 +18,17 @@ commands:
 `pyrdv COMMAND --help` tells more about each."""
 
 RUN_EPILOG = """\
-PROGRAM is a Python file, a module (-m) or any executable. Rank 0 gets the standard input, the
-others /dev/null. Lines are forwarded whole. Ranks are told of each other by variables PYRDV_*.
+PROGRAM is a Python file, a module (-m), Python code (-c), - (the program stands in the standard
+input) or any executable. Rank 0 gets the standard input, the others /dev/null. Lines and
+tracebacks are forwarded whole. Ranks are told of each other by variables PYRDV_*.
 
 exit status:
-  that of the rank that failed first (128 + s if signal s killed it); 130 after Ctrl-C, 143 after
-  SIGTERM, 124 after --timeout, the code given to Abort (1 for 0); 127 if PROGRAM is not found,
-  126 if it cannot be executed, 2 for wrong options.
+  that of the rank that failed first and by itself (128 + s if signal s killed it); 130 after
+  Ctrl-C, 143 after SIGTERM, 124 after --timeout, the low 8 bits of the code given to Abort (1 if
+  these are 0); 127 if PROGRAM is not found, 126 if it cannot be executed, 2 for wrong options.
 
-When one rank fails the others are told, then ended. Ctrl-C interrupts every rank; a second one
-kills them. When the launcher itself is killed, the ranks are too.
+When one rank fails the others are told, then ended, but for --keep-going. Ctrl-C interrupts every
+rank; a second one kills them. When the launcher itself is killed, the ranks are too.
 
 The agent of --hosts must run the words behind it as its own process or a child, with the
 environment it gets: nsenter, ip netns exec, chroot. ssh does not carry the environment.
@@ -81,14 +82,15 @@ def _parser(command, **more):
 def _run(words):
     from pyrdv.launch import command
 
-    parser = _parser("run", usage="pyrdv run [options] [-m] PROGRAM [args ...]",
+    parser = _parser("run", usage="pyrdv run [options] [-m|-c] PROGRAM [args ...]",
                      description="Start a program on several processes.",
                      epilog=RUN_EPILOG)
     command.add_arguments(parser)
     before, program = command.split_command(words)
     options = parser.parse_args(before)
     if not program:
-        parser.error("PROGRAM is missing: give a Python file, -m and a module, or an executable")
+        parser.error("PROGRAM is missing: give a Python file, -m and a module, -c and code, "
+                     "or an executable")
     return command.main(options, program[0], program[1:])
 
 
