@@ -320,8 +320,10 @@ def test_strangers_do_not_take_the_place_of_who_showed_a_hello(bench):
     one = bench(1)
     raw, proof = said_hello(one, 0)
     held = [one.raw() for _ in range(300)]
-    while len(one.server._gate.pending) < 65 or held[-1].fileno() < 0:
-        time.sleep(0.01)
+    # The last of them is in: the others were turned out before it.
+    last = "{}:{}".format(*held[-1].getsockname())
+    assert wait_until(lambda: last in [
+        peer.where for peer in list(one.server._gate.pending.values())], 30)
     raw.sendall(frames.frame(frames.PROOF, 0, proof))
     reader = frames.Reader(frames.CLIENT_WELCOME)
     while (found := reader.next()) is None:
@@ -342,6 +344,7 @@ def test_strangers_cost_a_bounded_time():
     loop.turn()
     taken = len(gatekeeper._gate.pending)
     assert taken == gate.STRANGERS
+    assert gatekeeper._gate._port.fileno() not in loop._calls
     door = dialing.knock(gatekeeper.door)
     while "this machine" not in [one.where for one in gatekeeper._gate.pending.values()]:
         loop.turn(0)
