@@ -11,8 +11,8 @@ A3  A connection is given up in a way that both sides agree on: it is shut for r
     first and then read once more.  Either the hello was in time and is taken, or its
     sender gets EPIPE, knows that it was not, and connects again.
 A4  Strangers cost a bounded time: after STRANGERS connections that became no channel, each
-    within a WINDOW of the one before, the doors are left alone for a WINDOW.  The same if the system has no
-    descriptor to accept with.  A timer wakes the sleeper up then (F8).
+    within a WINDOW of the one before, the doors are left alone for a WINDOW.  The same if
+    the system has no descriptor to accept with.  A timer wakes the sleeper up then (F8).
 A5  What a peer connected before its end was noticed stands among the first DEPTH in the
     queue, for the queue holds no more.  So the end of a peer without a channel to here is
     confirmed after DEPTH connections, however many strangers follow, and that of a peer
