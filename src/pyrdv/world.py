@@ -21,8 +21,7 @@ from pyrdv.engine import profiles
 from pyrdv.engine.engine import Engine
 from pyrdv.engine.lacking import say_last
 from pyrdv.errors import ConfigError, LaunchError
-from pyrdv.foreign import shown
-from pyrdv.launch import bootstrap, env, places
+from pyrdv.launch import bootstrap, env, frames, places
 from pyrdv.launch.ending import Ending, flush_output
 from pyrdv.launch.failures import exit_status
 from pyrdv.memory import limits
@@ -151,7 +150,7 @@ class Ways:
         answers = self.client.exchange(
             b"\0" + why.encode("utf-8", "replace")[:4000] if self._verbs is None
             else b"\1" + self._verbs.address, self.config.timeout_start)
-        failed = {rank: shown(answer[1:], 4000)
+        failed = {rank: frames.text_of(answer[1:])
                   for rank, answer in enumerate(answers) if answer[0] == 0}
         if failed:
             raise self._no_device(failed)

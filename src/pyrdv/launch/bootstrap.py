@@ -7,29 +7,17 @@ Whoever sleeps on `Client.fileno` must call `Client.notices` after `connect` and
 call of the client, because that call may have taken a notice from the descriptor.
 """
 
-import errno
 import os
-from _socket import (
-    AF_INET,
-    AF_INET6,
-    AF_UNIX,
-    IPPROTO_TCP,
-    SHUT_WR,
-    SOCK_STREAM,
-    TCP_NODELAY,
-    socket,
-)
+from _socket import SHUT_WR
 from _thread import RLock
 from time import monotonic, sleep
 
 from pyrdv.errors import BootstrapError, ForkedError, PeerLostError, VersionError
 from pyrdv.launch import frames
 from pyrdv.launch.alone import Alone
+from pyrdv.launch.dialing import dial, knock
 
 LAUNCHER = -1
-# Where the launcher's queue is full, the kernel repeats a request after 1, 3, 7, ... s; a new one
-# finds the next free place sooner.
-DIAL_SECONDS = 0.3
 PAUSE_SECONDS = 0.1     # the longest between two tries to join
 
 
@@ -81,7 +69,7 @@ class Client:
         while True:
             sock = None
             try:
-                sock = _knock(launch.door) or _dial(launch.address, deadline)
+                sock = knock(launch.door) or dial(launch.address, deadline)
                 reader = _handshake(sock, launch, deadline)
                 return Client(launch, sock, reader)
             except _Again as error:
@@ -381,10 +369,6 @@ class Client:
             f"the launcher of this job at {self._address} is gone ({why}): the job has ended")
 
 
-class Unreachable(BootstrapError):
-    """Nobody answers at the launcher's address."""
-
-
 class _Again(Exception):
     """Not now; worth another try while there is time."""
 
@@ -392,47 +376,6 @@ class _Again(Exception):
 def _bounded(what, value, limit):
     if len(value) > limit:
         raise BootstrapError(f"{what} of {len(value)} bytes is above the limit of {limit}")
-
-
-def _knock(door):
-    """A socket connected to the launcher's private door; None where this process finds none."""
-    path, _, name = door.partition(" ")
-    if not name:
-        return None
-    sock = socket(AF_UNIX, SOCK_STREAM)
-    try:
-        sock.settimeout(DIAL_SECONDS)
-        sock.connect(path)
-        if sock.getpeername().endswith(name):
-            return sock
-    except OSError:
-        pass  # another machine or container, or another user: by TCP
-    sock.close()
-    return None
-
-
-def _dial(address, deadline):
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
-    patience = DIAL_SECONDS
-    while True:
-        sock = socket(AF_INET6 if ":" in host else AF_INET, SOCK_STREAM)
-        try:
-            sock.settimeout(max(0.001, min(patience, deadline - monotonic())))
-            sock.connect((host, int(port)))
-            sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
-            return sock
-        except OSError as error:
-            sock.close()
-            if isinstance(error, TimeoutError) and monotonic() < deadline:
-                patience *= 2
-                continue
-            reason = error.strerror or "no answer in time"
-            raise Unreachable(
-                f"cannot reach the launcher at {address}: {reason} (errno "
-                f"{error.errno or errno.ETIMEDOUT}); it may have ended, or this rank runs where "
-                "that address does not lead to it: `pyrdv run --address` names another"
-            ) from None
 
 
 def _handshake(sock, launch, deadline):

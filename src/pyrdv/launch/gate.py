@@ -7,8 +7,8 @@ G2. A connection is read as soon as it is accepted, for a rank's HELLO is there 
 G3. At most `limit` strangers are connected at a time. When one more comes, the one that came first
     is read once more and then goes; a rank to which this happens tries again until its own timeout.
     A stranger never takes the place of one that showed a HELLO, of which at most `genuine` stay.
-G4. Strangers cost a bounded time: after STRANGERS of them the port is left alone for the rest of a
-    WINDOW. Those who have joined, and the door, do not wait for it.
+G4. Strangers cost a bounded time: after STRANGERS of them, each within a WINDOW of the one before,
+    the port is left alone for a WINDOW. Those who have joined, and the door, do not wait for it.
 """
 
 import os
@@ -65,7 +65,7 @@ class Gate:
         self._make, self._read, self._drop, self._log = make, read, drop, log
         self.pending = {}   # descriptor -> connection; insertion order is age
         self._strangers = 0
-        self._window = 0.0
+        self._latest = 0.0
         self._strays, self._stray = 0, ""
         self._next_report = 0.0
         self._sweep = self._rest = None
@@ -152,15 +152,17 @@ class Gate:
     def _tired(self):
         """Whether enough strangers came for now (G4)."""
         now = monotonic()
-        if now - self._window >= WINDOW:
-            self._window, self._strangers = now, 0
+        if now - self._latest >= WINDOW:
+            self._strangers = 1
+        self._latest = now
         if self._strangers < STRANGERS:
             return False
         self._loop.unwatch(self._port.fileno())
-        self._rest = self._loop.after(self._window + WINDOW - now, self._rested)
+        self._rest = self._loop.after(WINDOW, self._rested)
         return True
 
     def _rested(self):
+        self._strangers = 0
         self._watch(self._port)
 
     def _turn_out(self, peer):

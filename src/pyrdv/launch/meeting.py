@@ -14,7 +14,7 @@ from time import monotonic, sleep
 
 from pyrdv.errors import BootstrapError
 from pyrdv.foreign import shown
-from pyrdv.launch import bootstrap, server
+from pyrdv.launch import bootstrap, dialing, server
 from pyrdv.launch.loop import Loop
 
 
@@ -101,7 +101,7 @@ def connect(launch, timeout):
             return bootstrap.Client.connect(launch, max(0.1, deadline - monotonic()))
         except BootstrapError as error:
             # Rank 0 may not be there yet.
-            if monotonic() + 0.05 > deadline or not isinstance(error, bootstrap.Unreachable):
+            if monotonic() + 0.05 > deadline or not isinstance(error, dialing.Unreachable):
                 raise BootstrapError(
                     f"{error}; RANK={launch.rank} and WORLD_SIZE={launch.size} say that rank 0 "
                     f"waits at {launch.address}: unset RANK for a single process") from None

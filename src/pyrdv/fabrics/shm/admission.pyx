@@ -10,9 +10,9 @@ A2  A hello that is there is taken at once, so a connection takes a place only b
 A3  A connection is given up in a way that both sides agree on: it is shut for receiving
     first and then read once more.  Either the hello was in time and is taken, or its
     sender gets EPIPE, knows that it was not, and connects again.
-A4  Strangers cost a bounded time: after STRANGERS connections that became no channel the
-    doors are left alone for the rest of a WINDOW.  The same if the system has no
-    descriptor to accept with.  A timer wakes the sleeper up then (F8).
+A4  Strangers cost a bounded time: after STRANGERS connections that became no channel, each
+    within a WINDOW of the one before, the doors are left alone for a WINDOW.  The same if
+    the system has no descriptor to accept with.  A timer wakes the sleeper up then (F8).
 A5  What a peer connected before its end was noticed stands among the first DEPTH in the
     queue, for the queue holds no more.  So the end of a peer without a channel to here is
     confirmed after DEPTH connections, however many strangers follow, and that of a peer
@@ -169,12 +169,13 @@ cdef void turn_away(shm_t *self, int64_t until) noexcept nogil:
 
 cdef void count_stranger(shm_t *self) noexcept nogil:
     cdef int64_t now = now_ns()
-    if now - self.window >= WINDOW_NS:
-        self.window = now
+    if now - self.stranger_at >= WINDOW_NS:
         self.strangers = 0
+    self.stranger_at = now
     self.strangers += 1
     if self.strangers >= STRANGERS:
-        turn_away(self, self.window + WINDOW_NS)
+        self.strangers = 0
+        turn_away(self, now + WINDOW_NS)
 
 
 # Hellos ---------------------------------------------------------------------

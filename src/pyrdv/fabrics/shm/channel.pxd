@@ -271,8 +271,8 @@ cdef struct shm_t:
     uint32_t uid
     uint32_t unknown_count
     uint32_t caller_count  # peers with a `caller`
-    uint32_t strangers  # connections since `window` that became no channel
-    int64_t window      # ns
+    uint32_t strangers  # connections since the last rest that became no channel
+    int64_t stranger_at  # ns; when the last one came
     int64_t hear_at     # ns; when to watch the doors again, if `deaf`
     uint8_t deaf        # the doors are not watched for a while (A4)
     uint8_t shut_out    # somebody waits at a door, and this process cannot let him in
