@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from pyrdv.fabrics.probe import AGAIN, CLOSED, FAILED, LOST, OK, PACKET, PEER_LOST, READ
+from pyrdv.fabrics.probe import AGAIN, CLOSED, LOST, OK, PACKET, PEER_LOST, READ
 from tests.fabrics.conftest import TOKEN
 
 pytestmark = pytest.mark.verbs

@@ -7,7 +7,8 @@ from posix.unistd cimport getpid
 from pyrdv.engine.calls cimport engine_peer_finished
 from pyrdv.engine.engine cimport Engine, own_process
 from pyrdv.engine.lacking cimport lack, reason
-from pyrdv.engine.state cimport OP_LACKING, OP_NO_MEMORY, OP_NOT_REGISTERED, OP_PEER_LOST, OP_TRUNCATED
+from pyrdv.engine.state cimport (
+    OP_LACKING, OP_NO_MEMORY, OP_NOT_REGISTERED, OP_PEER_LOST, OP_TRUNCATED)
 
 from weakref import ref
 

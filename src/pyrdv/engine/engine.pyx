@@ -19,8 +19,8 @@ from pyrdv.engine.protocols.finish cimport finish_post
 from pyrdv.engine.speculation.policies cimport policy_choose, policy_free
 from pyrdv.engine.state cimport (
     ANY_PEER, ANY_TAG_, CLASSES, FABRICS_MAX, OP_CANCELLING, OP_COMPLETE, OP_FREE, OP_LACKING,
-    OP_LANDING, OP_LANELESS, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING, OP_READY, OP_SEND,
-    OP_WAITING, OP_WRITING, OPS_PER_SLAB, PEER_SELF, PEER_UP, UNIT, engine_t, op_t, peer_t,
+    OP_LANDING, OP_LANELESS, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING, OP_READY,
+    OP_SEND, OP_WAITING, OP_WRITING, OPS_PER_SLAB, PEER_SELF, PEER_UP, UNIT, engine_t, op_t, peer_t,
     ticks_scale)
 from pyrdv.engine.step cimport maintain, turn
 from pyrdv.fabrics.contract cimport CAP_POLLED, EVENT_CLOSED, EVENT_LOST, FABRIC_AGAIN, Fabric

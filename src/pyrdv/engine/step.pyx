@@ -39,8 +39,8 @@ from pyrdv.engine.protocols.superpipeline cimport pipe_turn
 from pyrdv.engine.speculation.adaptation cimport advice_heard
 from pyrdv.engine.state cimport (
     MESSAGES_LOW, OFFERS_LOW, OP_DONE_ONLY, OP_LACKING, OP_NOT_REGISTERED, OP_PEER_LOST, OP_PIPED,
-    OP_SEND, OP_SYNC, OP_WAITING, PEER_CLOSED, PEER_LOST, PEER_NEW, PEER_UP, POLL_BATCH, REVOKE_ANSWERED,
-    SERVE_LIMIT, engine_t, offer_t, op_t, peer_t)
+    OP_SEND, OP_SYNC, OP_WAITING, PEER_CLOSED, PEER_LOST, PEER_NEW, PEER_UP, POLL_BATCH,
+    REVOKE_ANSWERED, SERVE_LIMIT, engine_t, offer_t, op_t, peer_t)
 from pyrdv.engine.wire cimport (
     PACKET_ADVICE, PACKET_CHECKED, PACKET_CHUNK, PACKET_CREDIT, PACKET_DONE, PACKET_EAGER,
     PACKET_FIN, PACKET_FINISH, PACKET_GRANT, PACKET_PIPED, PACKET_PLACED, PACKET_REFUSED,
