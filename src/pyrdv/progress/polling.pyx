@@ -183,8 +183,9 @@ cdef int wait(Engine engine, op_t *op, uint32_t generation) except -1:
             done = wait_some(e, op, generation, &p, helping)
         if done:
             return 0
-        look_around(engine)
+        # First: without its descriptors this process takes the launcher for gone, too.
         complain(engine, op, generation)
+        look_around(engine)
 
 
 cdef int help_pending(Engine engine, bint fully) except -1:
