@@ -329,7 +329,7 @@ class NoMemoryError(Error, MemoryError):
 
 
 class ResourceError(Error):
-    """This process lacks what an operation needs, such as a descriptor, or may not do what it needs.
+    """This process lacks what an operation needs, such as a descriptor, or may not have it.
 
     The text names the call that the system refused, its error, the limit and the remedy.  Nothing
     is lost: an operation that was refused can be tried again, and a request that is under way goes

@@ -1,7 +1,7 @@
 """What the system refused, in words: the call, its error, the limit behind it, and the remedy.
 
-It imports nothing of the package and, when it is loaded, nothing at all, so that every layer may use
-it, and a rank that lacks nothing does not pay for it.
+It imports nothing of the package and, when it is loaded, nothing at all, so that every layer may
+use it, and a rank that lacks nothing does not pay for it.
 """
 
 
@@ -44,8 +44,8 @@ def file_size():
 
 def processes():
     """The limit of processes and threads and how to raise it."""
-    return (f"{_limit('RLIMIT_NPROC') or 'RLIMIT_NPROC is unlimited'}; raise the limit of processes "
-            "and threads (`ulimit -u`), or the one of the container, or start fewer")
+    return (f"{_limit('RLIMIT_NPROC') or 'RLIMIT_NPROC is unlimited'}; raise the limit of "
+            "processes and threads (`ulimit -u`), or the one of the container, or start fewer")
 
 
 def _remedy(error):

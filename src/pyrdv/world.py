@@ -414,7 +414,7 @@ class World:
         return all(peer == self.engine.rank for peer, _, _ in never)
 
     def abandon(self, why=""):
-        """End the world without waiting for anybody, after an error, which `why` names to others."""
+        """End the world without waiting for anybody, after an error; `why` is for the others."""
         if not self.finalized and os.getpid() == self.pid:
             self.finalized = True
             # A process manager may end this process as soon as it knows.

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from pyrdv.fabrics.probe import AGAIN, CLOSED, FAILED, LOST, OK, PACKET, PEER_LOST, READ
+from pyrdv.fabrics.probe import AGAIN, CLOSED, LOST, OK, PACKET, PEER_LOST, READ
 from tests.fabrics.conftest import TOKEN
 
 pytestmark = pytest.mark.verbs
@@ -384,7 +384,7 @@ def test_peer_without_common_address(fabrics):
     fabric = probes[0].fabric
     fabric.set_peers([None, pack_address([Candidate("10.0.0.9", 4, 24, "InfiniBand")],
                                          [b"\x12\x34"])])
-    assert probes[0].connect(1) == FAILED
+    assert probes[0].connect(1) == LOST
     assert "InfiniBand" in fabric.failure_text(1)
 
 

@@ -30,7 +30,7 @@ FORBIDDEN = {"malloc", "calloc", "realloc", "free", "PyMem_Malloc", "PyMem_Callo
 # Registering is for calls: who reaches it from a step asks `in_call` first (checked below).
 GUARDED = {"op_register", "pool_extend", "lane_reserve", "lanes_keep"}
 # Tables that are filled once, at import.
-CONSTANT = {"OPS", "MODES", "operations", "table", "tried"}
+CONSTANT = {"CALLS", "OPS", "MODES", "operations", "table", "tried"}
 
 HEAD = re.compile(r"^cdef\s+(?:inline\s+)?[\w\s*]*?\b(\w+)\s*\(", re.MULTILINE)
 CALL = re.compile(r"(?<![.\w])(\w+)\s*\(")

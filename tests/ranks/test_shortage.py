@@ -43,7 +43,8 @@ LIMITS = {
     "descriptors": ("RLIMIT_NOFILE", "files_in_use()",
                     ("Too many open files", "RLIMIT_NOFILE is", "ulimit -n")),
     "file size": ("RLIMIT_FSIZE", "4096", ("File too large", "RLIMIT_FSIZE is 4096", "ulimit -f")),
-    "address space": ("RLIMIT_AS", "4096", ("Cannot allocate memory", "RLIMIT_AS is 4096", "ulimit -v")),
+    "address space": ("RLIMIT_AS", "4096",
+                      ("Cannot allocate memory", "RLIMIT_AS is 4096", "ulimit -v")),
 }
 
 
@@ -94,7 +95,8 @@ if comm.rank == 1:
     assert comm.recv(source=0) == "answer"
 else:
     {take}
-    assert "rank 0 cannot take the connection of rank 1" in text and "RLIMIT_NOFILE is" in text, text
+    assert "rank 0 cannot take the connection of rank 1" in text, text
+    assert "RLIMIT_NOFILE is" in text, text
     assert comm.recv(source=1) == "word"
     comm.send("answer", 1)
     print("passed")
@@ -103,7 +105,7 @@ else:
 
 @pytest.mark.parametrize("call", TAKEN)
 def test_a_connection_that_cannot_be_taken(jobs, call):
-    """The receiver raises ResourceError in any call that waits or looks; later the message comes."""
+    """The receiver raises ResourceError in any call that waits; later the message comes."""
     take = f"""
     before = limited("RLIMIT_NOFILE", files_in_use())
     flag("limited")
@@ -185,7 +187,7 @@ else:
 
 
 def test_peers_are_told_what_a_rank_says(jobs):
-    """Who ends with the error says so; its peers' errors name it with its words, none calls it dead."""
+    """Who ends with the error says so; its peers' errors repeat its words."""
     outcome = jobs.run(HEAD + """
 if comm.rank == 0:
     comm.send("first", 1)
@@ -195,7 +197,8 @@ try:
     comm.recv(source=0, tag=9)
 except PeerLostError as error:
     text = str(error)
-    assert "rank 0 is gone" in text and "ResourceError: rank 0 cannot connect to rank 2" in text, text
+    assert "rank 0 is gone" in text, text
+    assert "ResourceError: rank 0 cannot connect to rank 2" in text, text
     assert "RLIMIT_FSIZE is 4096 bytes" in text and "died" not in text, text
     flag(f"told {comm.rank}")
     wait_flag("told 1"), wait_flag("told 2")
@@ -273,7 +276,7 @@ print("passed")
 
 @pytest.mark.parametrize("denied", ["process_vm_readv", "process_vm_writev"])
 def test_single_copy_demanded_and_denied(jobs, denied):
-    """With PYRDV_SINGLE_COPY=on the rank itself says which call is denied, and its peer repeats it."""
+    """PYRDV_SINGLE_COPY=on: the rank says which call is denied, and its peer repeats it."""
     outcome = jobs.run(SINGLE + """
 if comm.rank == 1:
     text = refused(lambda: comm.Send(large, 0))

@@ -198,7 +198,7 @@ cdef class ObjectRecv(Request):
 
         It reads the head anew, without any object, for there may be no memory for one."""
         cdef const unsigned char *base = <const unsigned char *> PyBytes_AS_STRING(head)
-        cdef uint64_t count, i, wanted = 0
+        cdef uint64_t count, i, _i, wanted = 0
         cdef op_t *op = NULL
         if len(head) < objects.HEAD_BYTES:
             return self.no_room(0)
@@ -206,7 +206,7 @@ cdef class ObjectRecv(Request):
                     <uint64_t> (len(head) - objects.HEAD_BYTES) // objects.PART_ENTRY_BYTES)
         for i in range(count):
             wanted += number(base + objects.HEAD_BYTES + i * objects.PART_ENTRY_BYTES, 8)
-        for i in range(self.posted, count):
+        for _i in range(self.posted, count):
             if self.post_part(NULL, 0, number(base + 8, 8), &op) == 0:
                 adopt(self.comm.engine, op, None)
         return self.no_room(wanted)

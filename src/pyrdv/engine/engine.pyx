@@ -23,7 +23,7 @@ from pyrdv.engine.state cimport (
     ANY_PEER, ANY_TAG_, FABRICS_MAX, OP_CANCELLING, OP_COMPLETE, OP_ENDED, OP_FREE,
     OP_LACKING, OP_LANDING, OP_LANELESS, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING,
     OP_READY, OP_SEND, OP_WAITING, OP_WRITING, OPS_PER_SLAB, PEER_SELF, PEER_UP,
-    UNIT, engine_t, op_t, peer_t, ticks_scale)
+    engine_t, op_t, peer_t, ticks_scale)
 from pyrdv.engine.step cimport maintain, turn
 from pyrdv.fabrics.contract cimport EVENT_CLOSED, EVENT_LOST, FABRIC_AGAIN
 from pyrdv.memory.mappings cimport cache_idle

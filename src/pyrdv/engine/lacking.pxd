@@ -6,8 +6,8 @@ from pyrdv.engine.engine cimport Engine
 from pyrdv.engine.state cimport engine_t, op_t
 
 # call, takes the lock.  Whether `op` waits for a connection for which this process still lacks
-# something, now that everything was tried once more: lack_flags, and `peer` gets the world rank of the
-# other side.  0: it does not.
+# something, now that everything was tried once more: lack_flags, and `peer` gets the world rank of
+# the other side.  0: it does not.
 cdef int engine_lacking(engine_t *e, op_t *op, uint32_t generation, uint32_t *peer) noexcept nogil
 # The same for a message of `source`, or of anybody (ANY_PEER).
 cdef bint engine_source_lacking(engine_t *e, uint32_t source, uint32_t *peer) noexcept nogil
@@ -15,7 +15,7 @@ cdef bint engine_source_lacking(engine_t *e, uint32_t source, uint32_t *peer) no
 # nothing is lacking.
 cdef int complain(Engine engine, op_t *op, uint32_t generation) except -1
 cdef int complain_source(Engine engine, uint32_t source) except -1
-# The ResourceError for the connection to, or `incoming` from, world rank `peer`; and why the connection to it ended, in
-# words, empty if nothing is known.
+# The ResourceError for the connection to, or `incoming` from, world rank `peer`; and why the
+# connection to it ended, in words, empty if nothing is known.
 cdef object lack(Engine engine, uint32_t peer, bint incoming)
 cdef str reason(Engine engine, uint32_t peer)

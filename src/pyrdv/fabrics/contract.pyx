@@ -42,7 +42,7 @@ cdef class Fabric:
         """Tell the peers why this end ends, where that is possible; they show it to people."""
 
     def lack_text(self, peer, incoming=False):
-        """What this process lacks for its connection to `peer`, or `incoming` from there, in words."""
+        """What this process lacks for a connection to `peer`, or `incoming` from it, in words."""
         return f"rank {self.rank} has no connection to rank {peer}"
 
     def disconnect(self, peer):

@@ -196,8 +196,9 @@ cdef int wait(Engine engine, op_t *op, uint32_t generation) except -1:
             done = wait_some(e, op, generation, &p, helping)
         if done:
             return 0
-        look_around(engine)
+        # First: without its descriptors this process takes the launcher for gone, too.
         complain(engine, op, generation)
+        look_around(engine)
         end_hopeless(engine, op, generation, True)
 
 
@@ -244,8 +245,8 @@ cdef bint wait_beside(Engine engine, op_t *op, uint32_t generation, bell_t *bell
             done = attend(e, op, generation, &p, bell, helping)
         if done:
             return not bell.rings
-        look_around(engine)
         complain(engine, op, generation)
+        look_around(engine)
         end_hopeless(engine, op, generation, True)
 
 

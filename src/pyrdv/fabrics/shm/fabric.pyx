@@ -240,7 +240,7 @@ cdef class ShmFabric(Fabric):
         return entry
 
     def lack_text(self, peer, incoming=False):
-        """What this process lacks for its connection to `peer`, or `incoming` from there, in words."""
+        """What this process lacks for a connection to `peer`, or `incoming` from it, in words."""
         return lack_words(&self.state, peer, incoming)
 
     def failure_text(self, peer):

@@ -9,8 +9,9 @@ from libc.stdint cimport uint32_t, uint64_t
 from pyrdv.fabrics.contract cimport (
     ACCESS_REMOTE_READ, ACCESS_REMOTE_WRITE, FABRIC_FAILED, FABRIC_INVALID, FABRIC_LOST, FABRIC_OK)
 from pyrdv.fabrics.shm.channel cimport (
-    MAY_READ, MAY_WRITE, SHM_CHUNK_MAX, SHM_JOBS, add32, claim64, fail_peer, glance32, glance64, granted, inbound_t,
-    note32, observe32, observe64, shm_claim_chunks, shm_claim_next, shm_job, shm_t, wake_producer)
+    MAY_READ, MAY_WRITE, SHM_CHUNK_MAX, SHM_JOBS, add32, claim64, fail_peer, glance32, glance64,
+    granted, inbound_t, note32, observe32, observe64, shm_claim_chunks, shm_claim_next, shm_job,
+    shm_t, wake_producer)
 from pyrdv.fabrics.shm.staging cimport stage_serve
 from pyrdv.fabrics.shm.tails cimport tail_take
 

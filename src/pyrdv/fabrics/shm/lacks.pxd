@@ -38,6 +38,7 @@ cdef void doors_free(shm_t *self) noexcept nogil
 cdef void words_take(shm_t *self, uint32_t rank, int fd) noexcept nogil
 # call.  Tell all peers why this end ends; needs the GIL.
 cdef words_say(shm_t *self, bytes text)
-# What it lacks for the connection to `rank`, or `incoming` from there, and what that said last; need the GIL.
+# What it lacks for the connection to `rank`, or `incoming` from there, and what that said last;
+# need the GIL.
 cdef str lack_words(const shm_t *self, uint32_t rank, bint incoming)
 cdef str last_words(const shm_t *self, uint32_t rank)

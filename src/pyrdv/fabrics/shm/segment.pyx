@@ -25,8 +25,8 @@ from libc.string cimport memcpy, memset
 from pyrdv.fabrics.contract cimport (
     FABRIC_AGAIN, FABRIC_FAILED, FABRIC_INVALID, FABRIC_OK)
 from pyrdv.fabrics.shm.channel cimport (
-    MAY_BOTH, SHM_MAGIC, SHM_VERSION, TOKEN, inbound_t, outbound_t, shm_bulk_size, shm_bytes, shm_segment,
-    shm_t)
+    MAY_BOTH, SHM_MAGIC, SHM_VERSION, TOKEN, inbound_t, outbound_t, shm_bulk_size, shm_bytes,
+    shm_segment, shm_t)
 from pyrdv.fabrics.shm.doors cimport address_t, credentials, credentials_t
 from pyrdv.fabrics.shm.lacks cimport (
     CALL_FALLOCATE, CALL_FTRUNCATE, CALL_MALLOC, CALL_MEMFD, CALL_MMAP, CALL_RECVMSG, CALL_SEALS,

@@ -30,10 +30,10 @@ from pyrdv.fabrics.contract cimport (
     EVENT_READ, EVENT_WRITE, FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, WR_FENCE, WR_READ, WR_SEND,
     WR_SIGNALED, completion, work_request)
 from pyrdv.fabrics.shm.channel cimport (
-    MAY_READ, MAY_WRITE, NO_SLOT, NODE_ACTIVE, NODE_NEW, NODE_TAKEN, SHM_CHUNK_MAX, SHM_CHUNK_MIN, SHM_GENERATIONS,
-    SHM_JOBS, add32, claim64, fail_peer, glance32, have_room, inbound_t, node_t, note32, note64,
-    observe32, observe64, outbound_t, peer_t, publish32, publish64, put_packet, shm_claim,
-    shm_claim_next, shm_job, shm_t, wake_consumer)
+    MAY_READ, MAY_WRITE, NO_SLOT, NODE_ACTIVE, NODE_NEW, NODE_TAKEN, SHM_CHUNK_MAX, SHM_CHUNK_MIN,
+    SHM_GENERATIONS, SHM_JOBS, add32, claim64, fail_peer, glance32, have_room, inbound_t, node_t,
+    note32, note64, observe32, observe64, outbound_t, peer_t, publish32, publish64, put_packet,
+    shm_claim, shm_claim_next, shm_job, shm_t, wake_consumer)
 from pyrdv.fabrics.shm.helping cimport copy_chunk, help_turn
 from pyrdv.fabrics.shm.staging cimport serve_ready, stage_begin, stage_ready, stage_turn
 from pyrdv.fabrics.shm.tails cimport tail_arm, tail_back

@@ -26,7 +26,7 @@ from pyrdv.fabrics.verbs.memory cimport verbs_deregister, verbs_flush, verbs_reg
 from pyrdv.fabrics.verbs.sending cimport verbs_post
 from pyrdv.fabrics.verbs.sleeping cimport verbs_arm, verbs_disarm, verbs_maintain
 from pyrdv.fabrics.verbs.state cimport (
-    FAIL_NONE, FAIL_TRANSPORT, LINK_UP, PACKET_ROOM, link_t, peer_t)
+    FAIL_LOCAL, FAIL_NONE, FAIL_TRANSPORT, LINK_UP, PACKET_ROOM, link_t, peer_t)
 
 from pyrdv.fabrics.verbs import library
 from pyrdv.fabrics.verbs.addresses import pack_address, parse_address
@@ -403,7 +403,14 @@ cdef class VerbsFabric(Fabric):
         why = explain(failure, detail, self._figures(),
                       self.state.lib.ibv_wc_status_str(<ibv_wc_status> detail).decode()
                       if failure == FAIL_TRANSPORT else "")
-        return f"rank {peer}{f' ({place})' if place else ''} is lost: {why} ({self.device})"
+        whom = f"rank {peer}{f' ({place})' if place else ''}"
+        if failure == FAIL_LOCAL:
+            return f"rank {self.rank} cannot connect to {whom}: {why} ({self.device})"
+        return f"{whom} is lost: {why} ({self.device})"
+
+    def lack_text(self, int peer, incoming=False):
+        """What this process lacks for its connection to `peer`, in words."""
+        return self.failure_text(peer) or super().lack_text(peer, incoming)
 
     def _figures(self):
         """How much the device allows, by the names of the verbs."""

@@ -121,11 +121,11 @@ cdef int join_start(verbs_t *f, uint32_t peer) noexcept nogil:
     if f.device_gone or p.address == NULL:
         f.base.error = ENODEV if f.device_gone else EHOSTUNREACH
         note(f, peer, FAIL_DEVICE if f.device_gone else FAIL_REFUSED, f.base.error)
-        return FABRIC_FAILED
+        return FABRIC_LOST
     if (<routes_t *> p.address).count == 0:
         f.base.error = EHOSTUNREACH
         note(f, peer, FAIL_REFUSED, EHOSTUNREACH)
-        return FABRIC_FAILED
+        return FABRIC_LOST
     link = link_new(f, peer)
     if link == NULL:
         note(f, peer, FAIL_LOCAL, LACK_LINK << 16 | f.base.error)
