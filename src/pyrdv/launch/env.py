@@ -15,9 +15,10 @@ A rank is the process that its launcher started, not whatever descends from it: 
 therefore writes the process id of the rank into the rank's own environment (``PYRDV_PID``, between
 fork and exec), and `detect` compares. Other launchers write no such thing: there a process is a
 child if a Python program above it was started with the same variables (`ancestors`), or has joined
-(it sets ``PYRDV_PID``); ``PYRDV_WRAPPED=1`` says that the first that asks is the rank all the same. Where the program is not Python (a shell script, ``uv run``)
-or an agent starts it (``pyrdv run --agent``), the launcher sets ``PYRDV_WRAPPED`` and the first
-descendant that asks becomes the rank; should two ask, the launcher refuses the second.
+(it sets ``PYRDV_PID``); ``PYRDV_WRAPPED=1`` says that the first that asks is the rank all the same.
+Where the program is not Python (a shell script, ``uv run``) or an agent starts it (``pyrdv run
+--agent``), the launcher sets ``PYRDV_WRAPPED`` and the first descendant that asks becomes the rank;
+should two ask, the launcher refuses the second.
 """
 
 import os

@@ -83,25 +83,13 @@ class Client:
 
     # --- what a rank does ------------------------------------------------------------------------
 
-    def fence(self, timeout=60.0):
-        """Wait until every rank is here.
-
-        Raises
-        ------
-        BootstrapError
-            The time is up, or the manager is gone.
-        """
-        with self._lock:
-            self._ask("barrier_in", "barrier_out", monotonic() + timeout,
-                      "all ranks to reach the fence")
-
     def exchange(self, value, timeout=60.0):
         """Give ``value`` to all ranks and return the values of all, in the order of ranks.
 
         Raises
         ------
         BootstrapError
-            As for `fence`.
+            The time is up, or the manager is gone.
         """
         return self._exchange(value, timeout, range(self.size))
 
