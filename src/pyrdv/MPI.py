@@ -4,14 +4,15 @@ Importing this module joins the job (or makes a world of one) and has it left
 again when the interpreter ends.
 """
 
+import atexit as _atexit
 import copyreg as _copyreg
 import os as _os
 import threading as _threading
 import time as _time
 
 from pyrdv import errors as _errors, world as _world_module
-from pyrdv.api import buffered as _buffered, missing as _missing
-from pyrdv.api.buffers import BOTTOM, IN_PLACE
+from pyrdv.api import buffered as _buffered, leaving as _leaving, missing as _missing
+from pyrdv.api.buffers import BOTTOM, IN_PLACE, BottomType, InPlaceType
 from pyrdv.api.communicator import KEY_TAG_UB as TAG_UB, Comm, Intercomm
 from pyrdv.api.constants import (
     ANY_SOURCE,
@@ -58,11 +59,17 @@ from pyrdv.api.ops import (
     Op,
 )
 from pyrdv.api.persistent import Prequest
-from pyrdv.api.raw import BUFFER_AUTOMATIC, buffer
+from pyrdv.api.raw import BUFFER_AUTOMATIC, BufferAutomaticType, buffer
 from pyrdv.api.request import Request
 from pyrdv.api.status import Status
 from pyrdv.collectives.intracomm import Intracomm
 from pyrdv.errors import Error as Exception
+
+#: The version of the MPI standard whose names are used.
+VERSION, SUBVERSION = 4, 1
+
+#: As mpi4py called it before.
+memory = buffer
 
 REQUEST_NULL = Request()
 MESSAGE_NULL = Message()
@@ -84,6 +91,8 @@ _main_thread = _threading.get_ident()
 _world = _world_module.init()
 COMM_WORLD = _world.comm_world
 COMM_SELF = _world.comm_self
+# Exit handlers run last in, first out: before the one that ends the world.
+_atexit.register(_leaving.quiet_daemons)
 
 
 class Grequest(_Grequest):
@@ -174,7 +183,7 @@ def Get_processor_name():
 
 def Get_version():
     """The version of the MPI standard whose names are used."""
-    return (4, 1)
+    return VERSION, SUBVERSION
 
 
 def Get_library_version():
@@ -211,8 +220,14 @@ def Free_mem(mem):
 
 
 def Get_error_class(errorcode):
-    """The error class of an error code: they are the same."""
-    return errorcode
+    """The error class of an error code: they are the same.
+
+    Raises
+    ------
+    ArgumentError
+        There is no such code.
+    """
+    return _errors.error_class(errorcode)
 
 
 def Get_error_string(errorcode):
@@ -244,24 +259,25 @@ def fabrics():
 
 def __getattr__(name):
     # Only for what is not there.
-    raise _missing.attribute("MPI", name)
+    raise _missing.attribute("MPI", __name__, name)
 
 
 __all__ = [
     "ANY_SOURCE", "ANY_TAG", "Alloc_mem", "Attach_buffer", "BAND", "BOR", "BOTTOM",
-    "BSEND_OVERHEAD", "BUFFER_AUTOMATIC", "BXOR", "COMM_NULL", "COMM_SELF", "COMM_TYPE_HW_GUIDED",
-    "COMM_TYPE_HW_UNGUIDED", "COMM_TYPE_RESOURCE_GUIDED", "COMM_TYPE_SHARED", "COMM_WORLD",
-    "CONGRUENT", "Comm", "Datatype", "Detach_buffer", "Exception", "Finalize", "Flush_buffer",
-    "Free_mem", "GROUP_EMPTY", "GROUP_NULL", "Get_error_class", "Get_error_string",
-    "Get_library_version", "Get_processor_name", "Get_version", "Grequest", "Group", "IDENT",
-    "INFO_ENV", "INFO_NULL", "IN_PLACE", "Info", "Init", "Init_thread", "Intercomm", "Intracomm",
-    "Is_finalized", "Is_initialized", "Is_thread_main", "LAND", "LOR", "LXOR", "MAX", "MAXLOC",
-    "MAX_ERROR_STRING", "MAX_INFO_KEY", "MAX_INFO_VAL", "MAX_LIBRARY_VERSION_STRING",
-    "MAX_OBJECT_NAME", "MAX_PROCESSOR_NAME", "MESSAGE_NO_PROC", "MESSAGE_NULL", "MIN", "MINLOC",
-    "Message", "NO_OP", "OP_NULL", "Op", "PROC_NULL", "PROD", "Pickle", "Prequest", "Query_thread",
-    "REPLACE", "REQUEST_NULL", "ROOT", "Request", "SIMILAR", "SUM", "Status", "TAG_UB",
-    "THREAD_FUNNELED", "THREAD_MULTIPLE", "THREAD_SERIALIZED", "THREAD_SINGLE", "UNDEFINED",
-    "UNEQUAL", "Wtick", "Wtime", "buffer", "counters", "fabrics", "get_vendor", "pickle",
+    "BSEND_OVERHEAD", "BUFFER_AUTOMATIC", "BXOR", "BottomType", "BufferAutomaticType", "COMM_NULL",
+    "COMM_SELF", "COMM_TYPE_HW_GUIDED", "COMM_TYPE_HW_UNGUIDED", "COMM_TYPE_RESOURCE_GUIDED",
+    "COMM_TYPE_SHARED", "COMM_WORLD", "CONGRUENT", "Comm", "Datatype", "Detach_buffer", "Exception",
+    "Finalize", "Flush_buffer", "Free_mem", "GROUP_EMPTY", "GROUP_NULL", "Get_error_class",
+    "Get_error_string", "Get_library_version", "Get_processor_name", "Get_version", "Grequest",
+    "Group", "IDENT", "INFO_ENV", "INFO_NULL", "IN_PLACE", "InPlaceType", "Info", "Init",
+    "Init_thread", "Intercomm", "Intracomm", "Is_finalized", "Is_initialized", "Is_thread_main",
+    "LAND", "LOR", "LXOR", "MAX", "MAXLOC", "MAX_ERROR_STRING", "MAX_INFO_KEY", "MAX_INFO_VAL",
+    "MAX_LIBRARY_VERSION_STRING", "MAX_OBJECT_NAME", "MAX_PROCESSOR_NAME", "MESSAGE_NO_PROC",
+    "MESSAGE_NULL", "MIN", "MINLOC", "Message", "NO_OP", "OP_NULL", "Op", "PROC_NULL", "PROD",
+    "Pickle", "Prequest", "Query_thread", "REPLACE", "REQUEST_NULL", "ROOT", "Request", "SIMILAR",
+    "SUBVERSION", "SUM", "Status", "TAG_UB", "THREAD_FUNNELED", "THREAD_MULTIPLE",
+    "THREAD_SERIALIZED", "THREAD_SINGLE", "UNDEFINED", "UNEQUAL", "VERSION", "Wtick", "Wtime",
+    "buffer", "counters", "fabrics", "get_vendor", "memory", "pickle",
     *_datatypes,
     *[name for name in dir(_errors) if name == "SUCCESS" or name.startswith("ERR_")],
 ]

@@ -1,10 +1,12 @@
 """The public names as mpi4py has them: ``from pyrdv import MPI``."""
 
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 from pyrdv.api.buffers import (
     BOTTOM as BOTTOM,
     IN_PLACE as IN_PLACE,
+    BottomType as BottomType,
+    InPlaceType as InPlaceType,
     Memory as _Memory,
 )
 from pyrdv.api.communicator import KEY_TAG_UB as TAG_UB, Comm as Comm, Intercomm as Intercomm
@@ -145,7 +147,7 @@ from pyrdv.api.ops import (
 from pyrdv.api.persistent import Prequest as Prequest
 from pyrdv.api.raw import (
     BUFFER_AUTOMATIC as BUFFER_AUTOMATIC,
-    BufferAutomaticType as _Automatic,
+    BufferAutomaticType as BufferAutomaticType,
     buffer as buffer,
 )
 from pyrdv.api.request import Request as Request
@@ -182,6 +184,9 @@ from pyrdv.errors import (
     Error as Exception,
 )
 
+VERSION: int
+SUBVERSION: int
+memory = buffer
 REQUEST_NULL: Request
 MESSAGE_NULL: Message
 MESSAGE_NO_PROC: Message
@@ -208,37 +213,37 @@ def Wtick() -> float: ...
 def Get_processor_name() -> str: ...
 def Get_version() -> tuple[int, int]: ...
 def Get_library_version() -> str: ...
-def Get_error_class(errorcode: int) -> int: ...
-def Get_error_string(errorcode: int) -> str: ...
+def Get_error_class(errorcode: int | Exception) -> int: ...
+def Get_error_string(errorcode: int | Exception) -> str: ...
 def get_vendor() -> tuple[str, tuple[int, int, int]]: ...
 def Alloc_mem(size: int, info: Info | None = None) -> buffer: ...
 def Free_mem(mem: buffer) -> None: ...
-def Attach_buffer(buf: _Memory | _Automatic | None) -> None: ...
+def Attach_buffer(buf: _Memory | BufferAutomaticType | None) -> None: ...
 def Detach_buffer() -> Any: ...
 def Flush_buffer() -> None: ...
-def __getattr__(name: str) -> NoReturn: ...
 def counters() -> dict[str, int]: ...
 def fabrics() -> dict[int, str]: ...
 
 __all__ = [
     "AINT", "ANY_SOURCE", "ANY_TAG", "Alloc_mem", "Attach_buffer", "BAND", "BFLOAT16_T", "BOOL",
-    "BOR", "BOTTOM", "BSEND_OVERHEAD", "BUFFER_AUTOMATIC", "BXOR", "BYTE", "CHAR", "CHARACTER",
-    "COMM_NULL", "COMM_SELF", "COMM_TYPE_HW_GUIDED", "COMM_TYPE_HW_UNGUIDED",
-    "COMM_TYPE_RESOURCE_GUIDED", "COMM_TYPE_SHARED", "COMM_WORLD", "COMPLEX", "COMPLEX16",
-    "COMPLEX8", "CONGRUENT", "COUNT", "CXX_BOOL", "CXX_DOUBLE_COMPLEX", "CXX_FLOAT_COMPLEX",
-    "CXX_LONG_DOUBLE_COMPLEX", "C_BOOL", "C_COMPLEX", "C_DOUBLE_COMPLEX", "C_FLOAT_COMPLEX",
-    "C_LONG_DOUBLE_COMPLEX", "Comm", "DATATYPE_NULL", "DOUBLE", "DOUBLE_COMPLEX", "DOUBLE_INT",
-    "DOUBLE_PRECISION", "Datatype", "Detach_buffer", "ERR_ARG", "ERR_BUFFER", "ERR_COMM",
-    "ERR_COUNT", "ERR_DIMS", "ERR_GROUP", "ERR_INFO", "ERR_INTERN", "ERR_IN_STATUS", "ERR_KEYVAL",
-    "ERR_LASTCODE", "ERR_NO_MEM", "ERR_OP", "ERR_OTHER", "ERR_PENDING", "ERR_PROC_FAILED",
-    "ERR_RANK", "ERR_REQUEST", "ERR_REVOKED", "ERR_ROOT", "ERR_TAG", "ERR_TOPOLOGY", "ERR_TRUNCATE",
-    "ERR_TYPE", "ERR_UNKNOWN", "ERR_UNSUPPORTED_OPERATION", "Exception", "FLOAT", "FLOAT16_T",
-    "FLOAT32_T", "FLOAT64_T", "FLOAT_INT", "F_BOOL", "F_COMPLEX", "F_DOUBLE", "F_DOUBLE_COMPLEX",
-    "F_FLOAT", "F_FLOAT_COMPLEX", "F_INT", "Finalize", "Flush_buffer", "Free_mem", "GROUP_EMPTY",
-    "GROUP_NULL", "Get_error_class", "Get_error_string", "Get_library_version",
-    "Get_processor_name", "Get_version", "Grequest", "Group", "IDENT", "INFO_ENV", "INFO_NULL",
-    "INT", "INT16_T", "INT32_T", "INT64_T", "INT8_T", "INTEGER", "INTEGER1", "INTEGER2", "INTEGER4",
-    "INTEGER8", "INT_INT", "IN_PLACE", "Info", "Init", "Init_thread", "Intercomm", "Intracomm",
+    "BOR", "BOTTOM", "BSEND_OVERHEAD", "BUFFER_AUTOMATIC", "BXOR", "BottomType",
+    "BufferAutomaticType", "BYTE", "CHAR", "CHARACTER", "COMM_NULL", "COMM_SELF",
+    "COMM_TYPE_HW_GUIDED", "COMM_TYPE_HW_UNGUIDED", "COMM_TYPE_RESOURCE_GUIDED", "COMM_TYPE_SHARED",
+    "COMM_WORLD", "COMPLEX", "COMPLEX16", "COMPLEX8", "CONGRUENT", "COUNT", "CXX_BOOL",
+    "CXX_DOUBLE_COMPLEX", "CXX_FLOAT_COMPLEX", "CXX_LONG_DOUBLE_COMPLEX", "C_BOOL", "C_COMPLEX",
+    "C_DOUBLE_COMPLEX", "C_FLOAT_COMPLEX", "C_LONG_DOUBLE_COMPLEX", "Comm", "DATATYPE_NULL",
+    "DOUBLE", "DOUBLE_COMPLEX", "DOUBLE_INT", "DOUBLE_PRECISION", "Datatype", "Detach_buffer",
+    "ERR_ARG", "ERR_BUFFER", "ERR_COMM", "ERR_COUNT", "ERR_DIMS", "ERR_GROUP", "ERR_INFO",
+    "ERR_INTERN", "ERR_IN_STATUS", "ERR_KEYVAL", "ERR_LASTCODE", "ERR_NO_MEM", "ERR_OP",
+    "ERR_OTHER", "ERR_PENDING", "ERR_PROC_FAILED", "ERR_RANK", "ERR_REQUEST", "ERR_REVOKED",
+    "ERR_ROOT", "ERR_TAG", "ERR_TOPOLOGY", "ERR_TRUNCATE", "ERR_TYPE", "ERR_UNKNOWN",
+    "ERR_UNSUPPORTED_OPERATION", "Exception", "FLOAT", "FLOAT16_T", "FLOAT32_T", "FLOAT64_T",
+    "FLOAT_INT", "F_BOOL", "F_COMPLEX", "F_DOUBLE", "F_DOUBLE_COMPLEX", "F_FLOAT",
+    "F_FLOAT_COMPLEX", "F_INT", "Finalize", "Flush_buffer", "Free_mem", "GROUP_EMPTY", "GROUP_NULL",
+    "Get_error_class", "Get_error_string", "Get_library_version", "Get_processor_name",
+    "Get_version", "Grequest", "Group", "IDENT", "INFO_ENV", "INFO_NULL", "INT", "INT16_T",
+    "INT32_T", "INT64_T", "INT8_T", "INTEGER", "INTEGER1", "INTEGER2", "INTEGER4", "INTEGER8",
+    "INT_INT", "IN_PLACE", "InPlaceType", "Info", "Init", "Init_thread", "Intercomm", "Intracomm",
     "Is_finalized", "Is_initialized", "Is_thread_main", "LAND", "LOGICAL", "LONG", "LONG_DOUBLE",
     "LONG_DOUBLE_INT", "LONG_INT", "LONG_LONG", "LOR", "LXOR", "MAX", "MAXLOC", "MAX_ERROR_STRING",
     "MAX_INFO_KEY", "MAX_INFO_VAL", "MAX_LIBRARY_VERSION_STRING", "MAX_OBJECT_NAME",
@@ -246,9 +251,10 @@ __all__ = [
     "OFFSET", "OP_NULL", "Op", "PACKED", "PROC_NULL", "PROD", "Pickle", "Prequest", "Query_thread",
     "REAL", "REAL2", "REAL4", "REAL8", "REPLACE", "REQUEST_NULL", "ROOT", "Request", "SHORT",
     "SHORT_INT", "SIGNED_CHAR", "SIGNED_INT", "SIGNED_LONG", "SIGNED_LONG_LONG", "SIGNED_SHORT",
-    "SIMILAR", "SINT16_T", "SINT32_T", "SINT64_T", "SINT8_T", "SUCCESS", "SUM", "Status", "TAG_UB",
-    "THREAD_FUNNELED", "THREAD_MULTIPLE", "THREAD_SERIALIZED", "THREAD_SINGLE", "TWOINT",
-    "UINT16_T", "UINT32_T", "UINT64_T", "UINT8_T", "UNDEFINED", "UNEQUAL", "UNSIGNED",
+    "SIMILAR", "SINT16_T", "SINT32_T", "SINT64_T", "SINT8_T", "SUBVERSION", "SUCCESS", "SUM",
+    "Status", "TAG_UB", "THREAD_FUNNELED", "THREAD_MULTIPLE", "THREAD_SERIALIZED", "THREAD_SINGLE",
+    "TWOINT", "UINT16_T", "UINT32_T", "UINT64_T", "UINT8_T", "UNDEFINED", "UNEQUAL", "UNSIGNED",
     "UNSIGNED_CHAR", "UNSIGNED_INT", "UNSIGNED_LONG", "UNSIGNED_LONG_LONG", "UNSIGNED_SHORT",
-    "WCHAR", "Wtick", "Wtime", "buffer", "counters", "fabrics", "get_vendor", "pickle",
+    "VERSION", "WCHAR", "Wtick", "Wtime", "buffer", "counters", "fabrics", "get_vendor", "memory",
+    "pickle",
 ]

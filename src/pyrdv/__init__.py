@@ -16,4 +16,12 @@ def __getattr__(name):
         if name == "MPI":
             return importlib.import_module("pyrdv.MPI")
         return getattr(importlib.import_module("pyrdv.arrays"), name)
-    raise AttributeError(f"module 'pyrdv' has no attribute {name!r}")
+    if name.startswith("__"):
+        raise AttributeError(f"module 'pyrdv' has no attribute {name!r}")
+    from pyrdv.api import missing
+
+    raise missing.attribute("pyrdv", __name__, name)
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

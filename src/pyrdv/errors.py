@@ -7,7 +7,8 @@ E2. Each class has an MPI error class (`Error.error_class`); the text names the 
     (sizes, ranks, tags) and what to do about them.
 E3. The engine reports a small integer; `from_status` is the only function that turns it into an
     exception. The integers are those of ``engine/state.pxd``.
-E4. This module imports nothing when it is loaded, so every layer may import it.
+E4. This module imports nothing when it is loaded, so every layer may import it; later only
+    `pyrdv.shortage`, which keeps the same rule.
 """
 
 # MPI error classes. The numbers are ours to choose (the standard fixes SUCCESS = 0 and that
@@ -71,6 +72,31 @@ _CLASS_TEXT = {
 }
 
 
+def error_class(code):
+    """The error class of an error code: they are the same, and checked.
+
+    Parameters
+    ----------
+    code : int
+        One of the ``ERR_*`` constants, `SUCCESS`, or an `Error`.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ArgumentError
+        There is no such code.
+    """
+    number = int(code)
+    if number not in _CLASS_TEXT:
+        raise ArgumentError(
+            f"error code {number} is not known; codes are {SUCCESS} to {ERR_REVOKED} and "
+            f"{ERR_LASTCODE}")
+    return number
+
+
 def error_string(code):
     """Describe an MPI error class or code in a few words.
 
@@ -83,21 +109,20 @@ def error_string(code):
     -------
     str
     """
-    try:
-        return _CLASS_TEXT[int(code)]
-    except KeyError:
-        raise ArgumentError(
-            f"error code {code} is not known; codes go from {SUCCESS} to {ERR_REVOKED}"
-        ) from None
+    return _CLASS_TEXT[error_class(code)]
 
 
 class Error(RuntimeError):
     """Base of every error of the package (``MPI.Exception``).
 
+    As in mpi4py it stands for the number of its error class: it compares with numbers and other
+    errors by it, hashes by it, and is false if it is `SUCCESS`.
+
     Parameters
     ----------
     what : str or int
-        The text, or, as in mpi4py, an error class whose standard text is used.
+        The text, or, as in mpi4py, an error class whose standard text is used; a negative one
+        counts as `ERR_UNKNOWN`.
     **facts
         Values that a handler may want (ranks, sizes, tags); kept as attributes.
 
@@ -109,10 +134,10 @@ class Error(RuntimeError):
 
     error_class = ERR_OTHER
 
-    def __init__(self, what=ERR_UNKNOWN, **facts):
-        if isinstance(what, int):
-            self.error_class = int(what)
-            what = error_string(what)
+    def __init__(self, what=SUCCESS, **facts):
+        if hasattr(what, "__index__"):
+            self.error_class = int(what) if what >= SUCCESS else ERR_UNKNOWN
+            what = _CLASS_TEXT.get(self.error_class, f"error code {what}, which is not known")
         super().__init__(what)
         self.__dict__.update(facts)
 
@@ -138,8 +163,36 @@ class Error(RuntimeError):
         """Return the text of this error."""
         return str(self)
 
+    def __repr__(self):
+        plain = type(self) is Error and "error_class" in self.__dict__
+        return f"MPI.Exception({self.error_class})" if plain else super().__repr__()
+
     def __int__(self):
         return self.error_class
+
+    def __bool__(self):
+        return self.error_class != SUCCESS
+
+    def __hash__(self):
+        return hash(self.error_class)
+
+    def __eq__(self, other):
+        return self.error_class == other
+
+    def __ne__(self, other):
+        return self.error_class != other
+
+    def __lt__(self, other):
+        return self.error_class < other
+
+    def __le__(self, other):
+        return self.error_class <= other
+
+    def __gt__(self, other):
+        return self.error_class > other
+
+    def __ge__(self, other):
+        return self.error_class >= other
 
 
 # --- arguments ------------------------------------------------------------------------------
@@ -250,6 +303,18 @@ class NoMemoryError(Error, MemoryError):
     error_class = ERR_NO_MEM
 
 
+class ResourceError(Error):
+    """This process lacks what an operation needs, such as a descriptor, or may not do what it needs.
+
+    The text names the call that the system refused, its error, the limit and the remedy.  Nothing
+    is lost: an operation that was refused can be tried again, and a request that is under way goes
+    on, once the resource is there.  Attribute ``peer`` is the rank of the other side, or
+    ANY_SOURCE.
+    """
+
+    error_class = ERR_OTHER
+
+
 class DeadlockError(Error):
     """An operation can never complete, such as a blocking send to oneself that nobody receives."""
 
@@ -307,6 +372,8 @@ STATUS_PEER_LOST = 2
 STATUS_CANCELLED = 3
 STATUS_NO_MEMORY = 4
 STATUS_INVALID = 5
+STATUS_LACKING = 7      # 6 is a memory that could not be registered, which is status 4 here
+STATUS_FINALIZED = 8
 
 
 def _truncated(message_bytes, buffer_bytes, source, tag):
@@ -338,8 +405,11 @@ def _no_memory(wanted_bytes=0, what="an operation", registering=False):
     if registering:
         text = f"memory for {what}{size} could not be registered for RDMA: {_locked_memory()}"
     else:
-        text = (f"no memory for {what}{size}; complete outstanding requests before posting more, "
-                "or raise the process's memory limit")
+        # Only here: see E4.
+        from pyrdv import shortage
+
+        text = (f"no memory for {what}{size}: {shortage.memory()}; completing outstanding requests "
+                "before posting more needs less of it")
     return NoMemoryError(text, wanted_bytes=wanted_bytes)
 
 
@@ -359,10 +429,21 @@ def _locked_memory():
             "service or --ulimit memlock=-1 of a container may have to allow it")
 
 
+def _lacking(peer, reason):
+    return ResourceError(f"{reason}; operations that need nothing new go on, and this one can be "
+                         "tried again", peer=peer, reason=reason)
+
+
 def _invalid(what="", **facts):
     values = ", ".join(f"{name} {value}" for name, value in facts.items())
     detail = ": ".join(part for part in (what, values) if part) or "no detail"
     return InternalError(f"the engine refused an operation ({detail}); please report this", **facts)
+
+
+def _finalized(what="the operation"):
+    return FinalizedError(
+        f"{what} had not ended when this process called Finalize(), and never will; complete what "
+        "other threads wait for before the world ends")
 
 
 _FROM_STATUS = {
@@ -371,6 +452,8 @@ _FROM_STATUS = {
     STATUS_CANCELLED: _cancelled,
     STATUS_NO_MEMORY: _no_memory,
     STATUS_INVALID: _invalid,
+    STATUS_LACKING: _lacking,
+    STATUS_FINALIZED: _finalized,
 }
 
 
@@ -380,11 +463,12 @@ def from_status(code, **facts):
     Parameters
     ----------
     code : int
-        1 truncated, 2 peer lost, 3 cancelled, 4 no memory, 5 invalid.
+        1 truncated, 2 peer lost, 3 cancelled, 4 no memory, 5 invalid, 7 lacking, 8 finalized.
     **facts
         What the text needs. 1: ``message_bytes, buffer_bytes, source, tag`` (bytes, ranks);
         2: ``peer, reason=""``; 3: ``source=None, tag=None``; 4: ``wanted_bytes=0, what=""``,
-        and ``registering=True`` where registration failed; 5: ``what=""`` and any others.
+        and ``registering=True`` where registration failed; 5: ``what=""`` and any others;
+        7: ``peer, reason``; 8: ``what=""``.
 
     Returns
     -------

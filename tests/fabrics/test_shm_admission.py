@@ -1,4 +1,4 @@
-"""Who comes in at the doors of the shm fabric, and what strangers there can do: A1 to A5, D1 to D4."""
+"""Who comes in at the doors of the shm fabric, and what strangers can do: A1 to A5, D1 to D4."""
 
 import os
 import select

@@ -20,6 +20,7 @@ LAYERS = (
     "pyrdv.config",
     "pyrdv.errors",
     "pyrdv.files",
+    "pyrdv.shortage",
     "pyrdv.doors",
     "pyrdv.foreign",
     "pyrdv.__main__",
@@ -28,14 +29,16 @@ LAYERS = (
     "pyrdv",
 )
 
-FREE = {"pyrdv.errors", "pyrdv.config", "pyrdv.doors", "pyrdv.files", "pyrdv.foreign"}
+FREE = {"pyrdv.errors", "pyrdv.config", "pyrdv.doors", "pyrdv.files", "pyrdv.foreign",
+        "pyrdv.shortage"}
 BELOW_WORLD = {
     "pyrdv.memory", "pyrdv.fabrics.contract", "pyrdv.fabrics", "pyrdv.engine", "pyrdv.progress",
     "pyrdv.collectives", "pyrdv.api", "pyrdv.launch",
 }
 
 ALLOWED = {
-    "pyrdv.errors": set(),
+    "pyrdv.errors": {"pyrdv.shortage"},
+    "pyrdv.shortage": set(),
     "pyrdv.config": {"pyrdv.errors"},
     "pyrdv.files": set(),
     "pyrdv.doors": set(),

@@ -1,10 +1,14 @@
 """pyrdv.errors: classes, mpi4py's methods, engine statuses."""
 
+import importlib
 import pickle
+import pkgutil
 import resource
 
+import numpy as np
 import pytest
 
+import pyrdv
 from pyrdv import errors
 
 
@@ -21,6 +25,36 @@ def test_every_class_derives_from_error_and_has_a_known_error_class():
         assert errors.error_string(made.Get_error_class())
         assert made.Get_error_code() == int(made) == made.error_class
         assert made.Get_error_string() == str(made) == "text"
+
+
+def _everywhere():
+    """Every exception class of the package, wherever it is defined."""
+    for module in pkgutil.iter_modules([f"{pyrdv.__path__[0]}/api"], "pyrdv.api."):
+        importlib.import_module(module.name)
+    found, left = set(), {errors.Error}
+    while left:
+        kind = left.pop()
+        found.add(kind)
+        left |= set(kind.__subclasses__()) - found
+    return found
+
+
+@pytest.mark.parametrize("kind", _everywhere(), ids=lambda kind: kind.__name__)
+def test_an_error_stands_for_the_number_of_its_class(kind):
+    """As mpi4py's `Exception` does: for ``==``, the order, ``hash``, ``int`` and ``bool``."""
+    made, number = kind("text"), kind.error_class
+    assert number in [value for name, value in vars(errors).items() if name.startswith("ERR_")]
+    assert made == number and number == made and not made != number and not number != made
+    assert made == kind("another text") and made == errors.Error(number)
+    assert made != number + 1 and made != errors.Error(errors.ERR_LASTCODE) and made != "text"
+    assert number - 1 < made < number + 1 and number <= made <= number
+    assert number + 1 > made > number - 1 and made >= number >= made
+    assert hash(made) == hash(number) and {number: "found"}[made] == "found"
+    assert int(made) == number and bool(made) is True and np.int64(number) == made
+    with pytest.raises(TypeError):
+        made < "text"  # noqa: B015
+    assert errors.error_class(made) == errors.error_class(number) == number
+    assert errors.error_string(made) == errors.error_string(number)
 
 
 def test_builtin_bases_let_ordinary_handlers_work():
@@ -43,6 +77,16 @@ def test_made_from_a_code_as_in_mpi4py():
     made = errors.Error(errors.ERR_TAG)
     assert made.Get_error_class() == errors.ERR_TAG
     assert str(made) == "invalid tag"
+    assert repr(made) == "MPI.Exception(4)" and repr(errors.Error("why")) == "Error('why')"
+    assert repr(errors.TagError("why")) == "TagError('why')"
+    none = errors.Error()
+    assert none == errors.SUCCESS and not none and errors.Error(errors.SUCCESS) == none
+    assert errors.Error(-7) == errors.ERR_UNKNOWN and errors.Error("text") == errors.ERR_OTHER
+    assert errors.Error(np.int64(errors.ERR_TAG)) == errors.ERR_TAG
+    assert pickle.loads(pickle.dumps(made)) == errors.ERR_TAG
+    unknown = errors.Error(errors.ERR_LASTCODE + 1)
+    assert unknown == errors.ERR_LASTCODE + 1 > errors.Error(errors.ERR_LASTCODE)
+    assert "128, which is not known" in str(unknown)
 
 
 def test_truncation_text_has_both_sizes_source_and_tag():
@@ -92,3 +136,6 @@ def test_facts_survive_pickling():
 def test_unknown_code_has_no_string():
     with pytest.raises(errors.ArgumentError, match="1234"):
         errors.error_string(1234)
+    for wrong in (-1, errors.ERR_REVOKED + 1, errors.ERR_LASTCODE + 1):
+        with pytest.raises(errors.ArgumentError, match=f"error code {wrong} is not known"):
+            errors.error_class(wrong)

@@ -260,3 +260,14 @@ def test_broken_sink_closes_its_streams(pipes):
     with pytest.raises(BrokenPipeError):
         os.write(one.inputs[0], b"more\n")
     one.read = os.dup(one.write)
+
+
+def test_output_that_cannot_be_written_fails_the_job(jobs):
+    """Also when no rank notices: the reason, its limit, and no success."""
+    code = "print('x' * 3000, flush=True); time.sleep(0)"
+    with open(jobs.folder / "out", "wb") as file:
+        status, _, err = jobs.run(code, 2, stdout=file, shell_before="ulimit -f 1")
+    assert status != 0 and "RLIMIT_FSIZE is 1024 " in err and "ulimit -f" in err
+    with open("/dev/full", "wb") as file:
+        status, _, err = jobs.run(code, 1, stdout=file)
+    assert status != 0 and "standard output cannot be written: No space left" in err

@@ -285,6 +285,16 @@ def test_too_few_descriptors_are_one_clear_error(jobs):
     assert err.count("\n") == 1
 
 
+def test_no_advice_that_cannot_be_taken(jobs):
+    status, _, err = jobs.run("pass", 2, shell_before="ulimit -n 12")
+    assert status == 1 and err.count("\n") == 1
+    for part in ("2 ranks need 22 open files", "RLIMIT_NOFILE (ulimit -n), is 12", "ulimit -Hn 22"):
+        assert part in err
+    assert "at most" not in err
+    _, _, err = jobs.run("pass", 2, shell_before="ulimit -n 20")
+    assert "start at most 1 rank\n" in err
+
+
 def test_no_room_for_processes_is_one_clear_error(jobs):
     """The system refuses a process for rank 2: those already started are ended."""
     driver = jobs.folder / "driver.py"
@@ -313,6 +323,7 @@ sys.exit(status)
                           env=clean())
     assert done.returncode == 1, done.stderr
     assert "rank 2 of 4 cannot be started" in done.stderr and "ulimit -u" in done.stderr
+    assert "RLIMIT_NPROC is " in done.stderr
     assert done.stderr.count("\n") == 1
     assert done.stdout == "2 [0, 1, 2, 3]\n"  # 3 is the folder being listed: nothing leaked
 
@@ -332,10 +343,20 @@ def test_nothing_is_left_in_the_file_system(jobs):
         assert not new
 
 
-def test_closed_standard_descriptors(jobs):
-    status, _, _ = jobs.run("print('x'); client = join(); client.exchange(b''); client.leave()", 2,
-                            shell_before="exec <&- >&- 2>&-")
-    assert status == 0
+@pytest.mark.parametrize("closed", ["<&-", "<&- 2>&-", "<&- >&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_descriptors(jobs, closed):
+    """No rank gets a descriptor of the launcher's own; where it may still write, it does."""
+    status, out, _ = jobs.run("""
+        client = join(); client.exchange(b"")
+        inputs = [os.readlink("/proc/self/fd/0"), os.read(0, 10)]
+        with open(f"input{launch.rank}", "w") as file: file.write(str(inputs))
+        print("out")
+        client.leave()
+        """, 2, shell_before=f"exec {closed}")
+    assert status == 0 and out == ("" if ">&-" in closed.replace("2>&-", "") else "out\n" * 2)
+    for rank in range(2):
+        if "<&-" in closed or rank:
+            assert jobs.wait_file(f"input{rank}") == "['/dev/null', b'']"
 
 
 # --- the other commands -----------------------------------------------------------------------

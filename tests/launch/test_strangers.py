@@ -465,7 +465,7 @@ def test_strangers_cost_a_bounded_time():
 def test_a_full_queue_is_tried_again():
     """New requests, where the kernel would repeat the first one ever more seldom."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=0)
-    address = "127.0.0.1:%d" % listener.getsockname()[1]
+    address = f"127.0.0.1:{listener.getsockname()[1]}"
     first = socket.create_connection(listener.getsockname())
     found = []
     dialing = threading.Thread(

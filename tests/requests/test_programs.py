@@ -6,10 +6,12 @@ import pytest
 
 from tests.support.jobs import case_names
 
-PROGRAM = Path(__file__).parent / "programs" / "persistent.py"
+PROGRAMS = Path(__file__).parent / "programs"
+CASES = [(name, case) for name in ("persistent", "snapshots")
+         for case in case_names(PROGRAMS / f"{name}.py")]
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
-@pytest.mark.parametrize("case", case_names(PROGRAM))
-def test_requests(programs, case, ranks):
-    programs.check(PROGRAM, case, ranks)
+@pytest.mark.parametrize(("name", "case"), CASES)
+def test_requests(programs, name, case, ranks):
+    programs.check(PROGRAMS / f"{name}.py", case, ranks)

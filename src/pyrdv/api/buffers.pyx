@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """What a user passes as a message, turned into an address and a size.
 
 A message is written as in mpi4py::

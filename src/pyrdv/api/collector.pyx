@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Pickling with large buffers left out of the stream.
 
 Pickle by itself takes only ``PickleBuffer`` out of band; large bytes and bytearray stay in the

@@ -8,10 +8,11 @@ from .core import CommBase
 from .groups import Group
 from .info import Info
 from .messages import ObjectMessages
+from .naming import Offers
 
 KEY_TAG_UB: int
 
-class Comm(ObjectMessages):
+class Comm(ObjectMessages, metaclass=Offers):
     name: str
     info: Info
     def __new__(cls, comm: CommBase | None = None) -> Self: ...
@@ -49,6 +50,8 @@ class Comm(ObjectMessages):
     def Is_intra(self) -> bool: ...
     @property
     def is_inter(self) -> bool: ...
+    @property
+    def is_topo(self) -> bool: ...
     @property
     def is_intra(self) -> bool: ...
     def Compare(self, other: Comm) -> int: ...

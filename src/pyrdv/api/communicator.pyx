@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Communicators as users see them: point-to-point messages and inquiries.
 
 Collective operations are added by `pyrdv.collectives`.
@@ -8,6 +8,7 @@ from libc.stdint cimport uint32_t
 from pyrdv.api.core cimport CONTEXT_COLLECTIVE, CONTEXT_GROUP, CommBase
 from pyrdv.api.group cimport Members
 from pyrdv.api.messages cimport ObjectMessages
+from pyrdv.api.naming cimport name_missing
 from pyrdv.engine.engine cimport Engine
 
 from pyrdv.api.constants import CONGRUENT, IDENT, SIMILAR, TAG_UB, UNDEFINED, UNEQUAL
@@ -39,13 +40,13 @@ cdef class Comm(ObjectMessages):
     """
 
     @classmethod
-    def world(cls, Engine engine):
+    def world(cls, Engine engine not None):
         """The communicator of all ranks of `engine`."""
         members = Members(range(engine.size), engine.rank, engine.size)
         return assemble(cls, engine, members, 0, "MPI_COMM_WORLD")
 
     @classmethod
-    def alone(cls, Engine engine):
+    def alone(cls, Engine engine not None):
         """The communicator of `engine`'s own rank only."""
         members = Members([engine.rank], engine.rank, engine.size)
         return assemble(cls, engine, members, 1, "MPI_COMM_SELF")
@@ -130,7 +131,7 @@ cdef class Comm(ObjectMessages):
         """Name of the communicator, as it appears in errors."""
         return self.identity.label
 
-    def Set_name(self, str name):
+    def Set_name(self, str name not None):
         """Name the communicator."""
         self.exists()
         self.identity.label = name
@@ -141,7 +142,7 @@ cdef class Comm(ObjectMessages):
         return self.identity.label
 
     @name.setter
-    def name(self, str name):
+    def name(self, str name not None):
         self.Set_name(name)
 
     def Get_info(self):
@@ -180,6 +181,11 @@ cdef class Comm(ObjectMessages):
         """`UNDEFINED`: there are no topologies."""
         return self.Get_topology()
 
+    @property
+    def is_topo(self):
+        """False: there are no topologies."""
+        return False
+
     def Get_attr(self, int key):
         """Value of a predefined attribute (`TAG_UB`), or None."""
         return TAG_UB if key == KEY_TAG_UB else None
@@ -207,7 +213,7 @@ cdef class Comm(ObjectMessages):
         """True."""
         return True
 
-    def Compare(self, Comm other):
+    def Compare(self, Comm other not None):
         """`IDENT`, `CONGRUENT`, `SIMILAR` or `UNEQUAL`."""
         self.exists()
         other.exists()
@@ -252,3 +258,7 @@ cdef class Comm(ObjectMessages):
 
 cdef class Intercomm(Comm):
     """A communicator of two groups.  There is none: only null handles are made."""
+
+
+name_missing(Comm)
+name_missing(Intercomm)

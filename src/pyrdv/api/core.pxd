@@ -47,7 +47,7 @@ cdef class CommBase:
     # Checks for arguments of calls: they raise and name the value.  What is right passes inline;
     # the rest, PROC_NULL and wildcards included, is looked at in full.
     cdef inline bint usable(self) noexcept:
-        return not self.freed and not self.engine.closed and own_process(self.engine)
+        return not self.freed and not self.engine.ending and own_process(self.engine)
     cdef inline int ready(self) except -1:
         return 0 if self.usable() else self.refuse()
     cdef inline int check_send(self, long long dest, long long tag) except -1:

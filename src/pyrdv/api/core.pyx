@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """What every communicator is: an engine, members, contexts; and the checks of arguments."""
 cimport cython
 from libc.stdint cimport uint64_t
@@ -6,7 +6,9 @@ from posix.unistd cimport getpid
 
 from pyrdv.engine.calls cimport engine_peer_finished
 from pyrdv.engine.engine cimport Engine, own_process
-from pyrdv.engine.state cimport OP_NO_MEMORY, OP_NOT_REGISTERED, OP_PEER_LOST, OP_TRUNCATED
+from pyrdv.engine.lacking cimport lack, reason
+from pyrdv.engine.state cimport (
+    OP_FINALIZED, OP_LACKING, OP_NO_MEMORY, OP_NOT_REGISTERED, OP_PEER_LOST, OP_TRUNCATED)
 
 from weakref import ref
 
@@ -110,7 +112,7 @@ cdef class CommBase:
         if self.freed:
             raise CommunicatorError(f"communicator {self.identity.label!r} was freed; "
                                     "use it before Free() or make a new one with Dup()")
-        if self.engine.closed:
+        if self.engine.ending:
             raise FinalizedError("messages after Finalize(): this process's world has ended")
         return self.check_process()
 
@@ -148,13 +150,18 @@ cdef class CommBase:
         if error == OP_TRUNCATED:
             return from_status(error, message_bytes=total, buffer_bytes=room, source=peer, tag=tag)
         if error == OP_PEER_LOST:
-            if self.engine.told is not None:
-                self.engine.told(self.members.to_world(peer) if peer >= 0 else -1)
+            if self.engine.blamed is not None:
+                self.engine.blamed(self.members.to_world(peer) if peer >= 0 else -1)
             return from_status(error, peer=peer, reason=self.why(peer))
         if error == 3:
             return from_status(error, source=peer, tag=tag)
+        if error == OP_FINALIZED:
+            return from_status(error, what=f"an operation with rank {peer}" if peer >= 0
+                               else "a receive from any source")
         if error == OP_NO_MEMORY:
-            return from_status(error, wanted_bytes=room)
+            return from_status(error, wanted_bytes=room, what=f"a message with rank {peer}")
+        if error == OP_LACKING:
+            return lack(self.engine, self.members.to_world(peer))
         if error == OP_NOT_REGISTERED:
             return from_status(OP_NO_MEMORY, wanted_bytes=room, registering=True,
                                what=f"a message with rank {peer}")
@@ -168,4 +175,5 @@ cdef class CommBase:
             return "all other ranks have finished"
         if engine_peer_finished(self.engine.c, self.members.to_world(peer)):
             return "it has finished"
-        return self.engine.reason(self.members.to_world(peer)) or "it died, or its connection broke"
+        return (reason(self.engine, self.members.to_world(peer))
+                or "it died, or its connection broke")

@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Memory of objects that offer only ``__cuda_array_interface__``.
 
 The interface names an address and a layout, but not where the memory lies. Managed and page-locked

@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Predefined MPI datatypes and their mapping to NumPy dtypes, type codes and buffer formats.
 
 What must hold:
@@ -14,9 +14,11 @@ import re
 
 import numpy as np
 
-from pyrdv.errors import ArgumentError, DatatypeError, UnsupportedError
+from pyrdv.errors import ArgumentError, DatatypeError
 
 cimport numpy as cnp
+
+from pyrdv.api.naming cimport name_missing
 
 cnp.import_array()
 
@@ -121,6 +123,21 @@ cdef class Datatype:
         return self.size
 
     @property
+    def true_extent(self):
+        """Bytes that one element spans; always equal to `size`."""
+        return self.size
+
+    @property
+    def true_lb(self):
+        """Where the bytes of an element begin: 0."""
+        return 0
+
+    @property
+    def true_ub(self):
+        """Where the bytes of an element end: `size`."""
+        return self.size
+
+    @property
     def is_named(self):
         """True: every datatype here is predefined."""
         return True
@@ -193,70 +210,12 @@ cdef class Datatype:
         """
         return from_code(code)
 
-    def Dup(self):
-        """Not offered: derived datatypes do not exist here."""
-        raise unoffered("Datatype.Dup")
-
-    def Create_dup(self):
-        """Not offered: derived datatypes do not exist here."""
-        raise unoffered("Datatype.Create_dup")
-
-    def Create_contiguous(self, count):
-        """Not offered: derived datatypes do not exist here."""
-        raise unoffered("Datatype.Create_contiguous")
-
-    def Create_vector(self, count, blocklength, stride):
-        """Not offered: derived datatypes do not exist here."""
-        raise unoffered("Datatype.Create_vector")
-
-    def Create_hvector(self, count, blocklength, stride):
-        """Not offered: derived datatypes do not exist here."""
-        raise unoffered("Datatype.Create_hvector")
-
-    def Create_indexed(self, blocklengths, displacements):
-        """Not offered: derived datatypes do not exist here."""
-        raise unoffered("Datatype.Create_indexed")
-
-    def Create_hindexed(self, blocklengths, displacements):
-        """Not offered: derived datatypes do not exist here."""
-        raise unoffered("Datatype.Create_hindexed")
-
-    def Create_indexed_block(self, blocklength, displacements):
-        """Not offered: derived datatypes do not exist here."""
-        raise unoffered("Datatype.Create_indexed_block")
-
-    def Create_hindexed_block(self, blocklength, displacements):
-        """Not offered: derived datatypes do not exist here."""
-        raise unoffered("Datatype.Create_hindexed_block")
-
-    @classmethod
-    def Create_struct(cls, blocklengths, displacements, datatypes):
-        """Not offered: derived datatypes do not exist here."""
-        raise unoffered("Datatype.Create_struct")
-
-    def Create_subarray(self, sizes, subsizes, starts, order=0):
-        """Not offered: derived datatypes do not exist here."""
-        raise unoffered("Datatype.Create_subarray")
-
-    def Create_darray(self, size, rank, gsizes, distribs, dargs, psizes, order=0):
-        """Not offered: derived datatypes do not exist here."""
-        raise unoffered("Datatype.Create_darray")
-
-    def Create_resized(self, lb, extent):
-        """Not offered: derived datatypes do not exist here."""
-        raise unoffered("Datatype.Create_resized")
-
     def Free(self):
         """Refuse: predefined datatypes cannot be freed."""
         raise ArgumentError(f"{self.name} is predefined and cannot be freed")
 
 
-cdef object unoffered(str feature):
-    return UnsupportedError(
-        f"{feature}: derived datatypes are not offered; send a contiguous copy "
-        "(numpy.ascontiguousarray) or an array with a structured dtype, which travels as bytes"
-    )
-
+name_missing(Datatype)
 
 # key, MPI name, type code, NumPy spelling, group. Where MPI has no name for a type that mpi4py
 # names (FLOAT16_T), the name of the MPICH extension is used.

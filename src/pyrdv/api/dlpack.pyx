@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Memory of objects that offer only the DLPack protocol (tensors of other libraries).
 
 What must hold:

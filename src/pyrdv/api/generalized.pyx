@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Generalized requests: the user says when they are complete."""
 cimport cython
 from libc.stdint cimport int32_t, uint32_t
@@ -56,13 +56,12 @@ cdef class Grequest(Request):
     #: The communicator whose waits it takes part in; set by who names the world.
     home = None
 
-    def __init__(self, Request request=None):
+    def __cinit__(self, Request request=None):
         if request is not None:
             root = request.root()
             if not isinstance(root, Grequest):
                 raise TypeError(f"a Grequest is made from a Grequest, not {type(root).__name__}")
             self.twin = self.origin = root
-            self.comm = request.comm
 
     @classmethod
     def Start(cls, query_fn=None, free_fn=None, cancel_fn=None, args=None, kwargs=None):

@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """The members of a communicator: ranks of the communicator <-> world ranks."""
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 

@@ -1,9 +1,11 @@
 """Groups as users see them: ordered sets of processes."""
 
 from pyrdv.api.constants import IDENT, PROC_NULL, SIMILAR, UNDEFINED, UNEQUAL
+from pyrdv.api.naming import name_missing
 from pyrdv.errors import GroupError, RankError
 
 
+@name_missing
 class Group:
     """An ordered set of processes; it costs nothing and no message is sent to make one.
 

@@ -1,11 +1,12 @@
 """Groups as users see them: ordered sets of processes."""
 
 from collections.abc import Iterable
-from typing import NoReturn, Self
+from typing import Any, Self
 
 from ..engine.engine import Engine
+from .naming import Offers
 
-class Group:
+class Group(metaclass=Offers):
     def __init__(self, group: Group | None = None) -> None: ...
     @classmethod
     def of(cls, engine: Engine | None, members: Iterable[int], own: int | None) -> Self: ...
@@ -38,7 +39,7 @@ class Group:
     def __bool__(self) -> bool: ...
     def __eq__(self, other: object) -> bool: ...
     def __hash__(self) -> int: ...
-    def __reduce__(self) -> NoReturn: ...
+    def __reduce__(self) -> str | tuple[Any, ...]: ...
 
 GROUP_NULL: Group
 GROUP_EMPTY: Group

@@ -3,7 +3,8 @@
 from itertools import count
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from pyrdv.errors import RequestError, UnsupportedError
+from pyrdv.api.missing import UnsupportedAttribute
+from pyrdv.errors import RequestError
 
 _fresh = count(1)
 _numbers = WeakKeyDictionary()
@@ -15,13 +16,13 @@ def number(thing):
 
     Raises
     ------
-    UnsupportedError
+    UnsupportedAttribute
         Objects of this kind have none.
     """
     try:
         found = _numbers.get(thing)
     except TypeError:
-        raise UnsupportedError(
+        raise UnsupportedAttribute(
             f"{type(thing).__name__}.handle is not offered: only persistent and generalized "
             "requests have handles") from None
     if found is None:

@@ -1,5 +1,6 @@
 """Hints: strings by name.  None of them has an effect here."""
 
+from pyrdv.api.naming import name_missing
 from pyrdv.errors import InfoError
 
 #: The longest key and value in characters, as in MPICH.
@@ -7,6 +8,7 @@ MAX_INFO_KEY = 255
 MAX_INFO_VAL = 1024
 
 
+@name_missing
 class Info:
     """Hints, as a mapping of str to str.
 

@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self, TypeVar, overload
 
+from .naming import Offers
+
 _T = TypeVar("_T")
 
 MAX_INFO_KEY: int
 MAX_INFO_VAL: int
 
-class Info:
+class Info(metaclass=Offers):
     def __init__(self, info: Info | None = None) -> None: ...
     @classmethod
     def Create(

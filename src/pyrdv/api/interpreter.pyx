@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Refuses to be imported in a subinterpreter, before NumPy is.
 
 The modules keep state per process (the world, its descriptors, its exit handler), and NumPy does

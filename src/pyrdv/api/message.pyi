@@ -1,17 +1,18 @@
 """Messages that a matched probe took out of the queue."""
 
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 from .buffers import Spec
+from .naming import Offers
 from .probe import ProbedMessages
 from .request import Request
 from .status import Status
 
-class Message:
+class Message(metaclass=Offers):
     def __init__(self, message: Message | None = None) -> None: ...
     @classmethod
     def from_no_process(cls) -> Self: ...
-    def __reduce__(self) -> NoReturn: ...
+    def __reduce__(self) -> str | tuple[Any, ...]: ...
     @property
     def source(self) -> int: ...
     @property

@@ -1,8 +1,9 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Messages that a matched probe took out of the queue."""
 cimport cython
 
 from pyrdv.api.buffers cimport acquire, span
+from pyrdv.api.naming cimport name_missing
 from pyrdv.api.object_request cimport receive_head, receive_object
 from pyrdv.api.owners cimport owner_of
 from pyrdv.api.request cimport Request, withdraw
@@ -37,7 +38,8 @@ cdef class Message:
         Whether it is the empty message that `PROC_NULL` sends.
     """
 
-    def __init__(self, Message message=None):
+    # Not __init__, which can be called again: that would make a live message another one.
+    def __cinit__(self, Message message=None):
         if message is None:
             return
         self.no_proc = message.no_proc
@@ -82,7 +84,7 @@ cdef class Message:
     def __dealloc__(self):
         # The sender may be waiting: take the message and throw it away.
         cdef op_t *op = NULL
-        if self.m != NULL and engine_recv_matched(
+        if self.m != NULL and not self.comm.engine.closed and engine_recv_matched(
                 self.comm.engine.c, self.m, NULL, 0, NULL, &op) == 0:
             adopt(self.comm.engine, op, None)
 
@@ -108,6 +110,7 @@ cdef class Message:
         cdef message_t *m = NULL
         cdef op_t *op = NULL
         cdef span at
+        cdef Message kept
         cdef Request request = Request.__new__(Request)
         keeper = acquire(buf, True, &at)
         if self.take_nothing():
@@ -118,7 +121,8 @@ cdef class Message:
         error = engine_recv_matched(self.comm.engine.c, m, at.address, at.nbytes,
                                     owner_of(self.comm.engine, keeper, &at), &op)
         if error:
-            (self.origin or self).m = m
+            kept = self if self.origin is None else self.origin
+            kept.m = m
             raise self.comm.failure(-error, self.source, self.tag, self.nbytes, at.nbytes)
         request.start(self.comm, op, keeper, True)
         return request
@@ -157,3 +161,6 @@ cdef class Message:
 
     probe = Probe
     iprobe = Iprobe
+
+
+name_missing(Message)

@@ -6,7 +6,9 @@ from pyrdv.api.request cimport Request
 
 
 cdef class ObjectMessages(PersistentMessages):
-    cdef Request post_object(self, object obj, long long dest, long long tag, bint sync)
+    # Start a send.  `returns`: the call does before the data has left, so it sends a snapshot.
+    cdef Request post_object(self, object obj, long long dest, long long tag, bint sync,
+                             bint returns)
     cdef ObjectRecv post_match(self, long long source, long long tag)
     cdef Request post_pickled(self, object head, object parts, long long dest, long long tag,
                               bint sync)

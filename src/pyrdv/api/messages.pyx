@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Messages of Python objects: the lower-case methods.  See object_request.pyx."""
 from libc.stdint cimport int32_t, uint32_t
 
@@ -20,9 +20,12 @@ from pyrdv.api import objects
 cdef class ObjectMessages(PersistentMessages):
     """Messages of any Python objects that can be pickled."""
 
-    cdef Request post_object(self, object obj, long long dest, long long tag, bint sync):
+    cdef Request post_object(self, object obj, long long dest, long long tag, bint sync,
+                             bint returns):
         self.check_send(dest, tag)
         head, parts = c_objects.dumps(obj)
+        if returns and parts and dest != PROC_NULL_:
+            parts = c_objects.snapshots(parts)
         return self.post_pickled(head, parts, dest, tag, sync)
 
     cdef Request post_pickled(self, object head, object parts, long long dest, long long tag,
@@ -64,8 +67,8 @@ cdef class ObjectMessages(PersistentMessages):
         cdef Request request
         self.check_send(dest, tag)
         if dest == PROC_NULL_ or self.members.to_world(<int> dest) != self.engine.c.rank:
-            return self.finish_send(self.post_object(obj, dest, tag, sync), dest, tag)
-        request = self.post_send(objects.pickle.dumps(obj), dest, tag, sync)
+            return self.finish_send(self.post_object(obj, dest, tag, sync, False), dest, tag)
+        request = self.post_send(bytes(objects.pickle.dumps(obj)), dest, tag, sync)
         if sync and not request.poll() and request.op.message != NULL \
                 and request.op.message.queued:
             return self.finish_send(request, dest, tag)
@@ -77,8 +80,8 @@ cdef class ObjectMessages(PersistentMessages):
         Parameters
         ----------
         obj : object
-            Anything that pickles.  Large buffers inside it (arrays) are not
-            copied and must not change until the request is complete.
+            Anything that pickles.  It may be changed as soon as the call returns: large buffers
+            inside it (arrays) are copied, but for those of bytes objects.
         dest : int
             Rank in this communicator, or `PROC_NULL`.
         tag : int
@@ -88,22 +91,22 @@ cdef class ObjectMessages(PersistentMessages):
         -------
         Request
         """
-        return self.post_object(obj, dest, tag, False)
+        return self.post_object(obj, dest, tag, False, True)
 
     def issend(self, obj, long long dest, long long tag=0):
         """`isend` whose request completes only once the receive has started."""
-        return self.post_object(obj, dest, tag, True)
+        return self.post_object(obj, dest, tag, True, True)
 
     def irsend(self, obj, long long dest, long long tag=0):
         """`isend`, with the promise that the receive is posted (not needed here)."""
-        return self.post_object(obj, dest, tag, False)
+        return self.post_object(obj, dest, tag, False, True)
 
     def rsend(self, obj, long long dest, long long tag=0):
         """`send`, with the promise that the receive is posted (not needed here)."""
         self.send_object(obj, dest, tag, False)
 
     def ibsend(self, obj, long long dest, long long tag=0):
-        """`isend` of a copy: `obj` may be changed at once."""
+        """`isend`, counted against the attached buffer."""
         self.check_send(dest, tag)
         return self.Ibsend(objects.pickle.dumps(obj), dest, tag)
 
@@ -210,7 +213,7 @@ cdef class ObjectMessages(PersistentMessages):
                  long long source=ANY_SOURCE_, long long recvtag=ANY_TAG_NUMBER,
                  Status status=None):
         """Send one object and receive another; returns it."""
-        cdef Request send = self.isend(sendobj, dest, sendtag)
+        cdef Request send = self.post_object(sendobj, dest, sendtag, False, False)
         obj = self.recv(recvbuf, source, recvtag, status)
         send.block()
         send.report(None)

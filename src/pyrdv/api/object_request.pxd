@@ -20,6 +20,7 @@ cdef class ObjectRecv(Request):
     cdef list buffers
     cdef list kinds
     cdef list parts                 # requests
+    cdef uint64_t posted            # parts whose receive was posted
     cdef object failed              # exception of a step that others made for it
     cdef object __weakref__
     # Have every wait in this process go on with it, whether or not its owner looks.
@@ -33,6 +34,11 @@ cdef class ObjectRecv(Request):
     # Head and parts of a complete receive, instead of the object.
     cdef tuple pieces(self)
     cdef int add_part(self, uint64_t size, int kind, uint64_t cookie) except -1
+    cdef int post_part(self, char *address, uint64_t size, uint64_t cookie,
+                       op_t **op) except -1
+    # There is no memory for what came: it is taken and thrown away.
+    cdef int no_room(self, uint64_t wanted) except -1
+    cdef int refuse_parts(self, bytes head) except -1
 
 
 # A receive whose match is operation `op` (OP_MATCH); NULL: from PROC_NULL.

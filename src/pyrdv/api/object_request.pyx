@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Requests of objects: heads and parts on their way.
 
 An object is one message (its *head*: the pickle), so matching, order, probes
@@ -6,18 +6,21 @@ and wildcards are those of any message.  Large buffers inside it travel beside
 it as *parts*, uncopied, in a context of their own and under a cookie that the
 head carries: they can never meet another receive (field cases M08, M16).
 The receiver learns the size when it has matched the head; no size is guessed.
+If it has no memory for the head or for a part, it takes what was announced and throws it away: its
+own call raises MemoryError, and the sender's request completes.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, uint64_t
 
 from pyrdv.api cimport objects
+from pyrdv.api.collector cimport number
 from pyrdv.api.core cimport CONTEXT_PARTS, PROC_NULL_, CommBase
 from pyrdv.api.request cimport Request
 from pyrdv.engine.calls cimport (
     engine_cancel, engine_recv_late, engine_recv_matched, engine_under_way)
 from pyrdv.engine.engine cimport adopt
-from pyrdv.engine.state cimport OP_COMPLETE, OP_INVALID, message_t, op_t
+from pyrdv.engine.state cimport OP_COMPLETE, OP_INVALID, OP_NO_MEMORY, message_t, op_t
 from pyrdv.progress.polling cimport wait
 
 from weakref import ref
@@ -64,7 +67,8 @@ cdef class ObjectSend(Request):
     def Cancel(self):
         """Take back a send that did not leave: its parts stand behind it, so none has left."""
         cdef Request part
-        if self.op != NULL and engine_cancel(self.comm.engine.c, self.op):
+        if self.op != NULL and not self.comm.engine.closed \
+                and engine_cancel(self.comm.engine.c, self.op):
             for part in self.others:
                 part.Cancel()
 
@@ -82,7 +86,7 @@ cdef class ObjectRecv(Request):
         if self.comm is not None:
             self.comm.engine.pending.pop(<size_t> <void *> self, None)
         if self.stage != STAGE_MATCH or self.op == NULL \
-                or self.op.generation != self.generation:
+                or self.op.generation != self.generation or self.comm.engine.closed:
             return
         engine_cancel(self.comm.engine.c, self.op)
         if self.op.state == OP_COMPLETE and self.op.error == 0 and engine_recv_matched(
@@ -108,7 +112,17 @@ cdef class ObjectRecv(Request):
     cdef int take(self, message_t *m) except -1:
         """Receive the head of matched message `m`."""
         cdef op_t *op = NULL
-        head = PyBytes_FromStringAndSize(NULL, m.length)
+        cdef uint64_t wanted = m.length
+        self.active = True
+        self.source = self.comm.from_world(m.peer)
+        self.tag = m.tag
+        try:
+            head = PyBytes_FromStringAndSize(NULL, wanted)
+        except MemoryError:
+            # To settle has just released an operation, so there is one for this.
+            if engine_recv_matched(self.comm.engine.c, m, NULL, 0, NULL, &op) == 0:
+                adopt(self.comm.engine, op, None)
+            return self.no_room(wanted)
         if engine_recv_matched(self.comm.engine.c, m, PyBytes_AS_STRING(head), m.length, NULL,
                                &op):
             raise self.comm.failure(4, self.comm.from_world(m.peer), m.tag, m.length, m.length)
@@ -119,6 +133,14 @@ cdef class ObjectRecv(Request):
             self.hold()
         return 0
 
+    cdef int no_room(self, uint64_t wanted) except -1:
+        """The message is taken and thrown away; `report` will raise MemoryError."""
+        self.error = OP_NO_MEMORY
+        self.room = wanted
+        self.head = self.buffers = self.parts = None
+        self.stage = STAGE_DONE
+        return 0
+
     cdef int hold(self) except -1:
         """Matched: it goes on to its end even if its owner drops it, for the sender waits."""
         self.comm.engine.matched.add(self)
@@ -126,17 +148,22 @@ cdef class ObjectRecv(Request):
 
     cdef int open_head(self) except -1:
         """The head is here: start on its parts, or make the object."""
-        if self.error or not objects.framed(PyBytes_AS_STRING(self.head), len(self.head)):
+        cdef bytes head = self.head
+        if self.error or not objects.framed(PyBytes_AS_STRING(head), len(head)):
             self.stage = STAGE_DONE
             return 0
-        self.stage = STAGE_PARTS
-        self.hold()
-        pickled, cookie, sizes, self.kinds = objects.parse_head(self.head)
-        self.head = pickled
-        self.buffers = []
-        self.parts = []
-        for size, kind in zip(sizes, self.kinds, strict=True):
-            self.add_part(size, kind, cookie)
+        self.posted = 0
+        try:
+            self.stage = STAGE_PARTS
+            self.hold()
+            pickled, cookie, sizes, self.kinds = objects.parse_head(head)
+            self.head = pickled
+            self.buffers = []
+            self.parts = []
+            for size, kind in zip(sizes, self.kinds, strict=True):
+                self.add_part(size, kind, cookie)
+        except MemoryError:
+            self.refuse_parts(head)
         return 0
 
     cdef int add_part(self, uint64_t size, int kind, uint64_t cookie) except -1:
@@ -144,15 +171,41 @@ cdef class ObjectRecv(Request):
         cdef op_t *op = NULL
         cdef Request part = Request.__new__(Request)
         room = objects.allocate(size, kind, &address)
-        # The sender announced its parts right behind the head.
-        if engine_recv_late(self.comm.engine.c, self.comm.members.to_world(self.source),
-                            self.comm.context + CONTEXT_PARTS, <int32_t> (cookie & 0x7FFFFFFF),
-                            address, size, NULL, &op):
+        if self.post_part(address, size, cookie, &op):
             raise self.comm.failure(4, self.source, self.tag, size, size)
         part.start(self.comm, op, room, True)
         self.buffers.append(room)
         self.parts.append(part)
         return 0
+
+    cdef int post_part(self, char *address, uint64_t size, uint64_t cookie,
+                       op_t **op) except -1:
+        # The sender announced its parts right behind the head.
+        cdef int error = engine_recv_late(
+            self.comm.engine.c, self.comm.members.to_world(self.source),
+            self.comm.context + CONTEXT_PARTS, <int32_t> (cookie & 0x7FFFFFFF), address, size, NULL,
+            op)
+        if error == 0:
+            self.posted += 1
+        return error != 0
+
+    cdef int refuse_parts(self, bytes head) except -1:
+        """No memory for all parts: throw away those that come; those posted land, and nobody looks.
+
+        It reads the head anew, without any object, for there may be no memory for one."""
+        cdef const unsigned char *base = <const unsigned char *> PyBytes_AS_STRING(head)
+        cdef uint64_t count, i, wanted = 0
+        cdef op_t *op = NULL
+        if len(head) < objects.HEAD_BYTES:
+            return self.no_room(0)
+        count = min(<uint64_t> number(base + 16, 8),
+                    <uint64_t> (len(head) - objects.HEAD_BYTES) // objects.PART_ENTRY_BYTES)
+        for i in range(count):
+            wanted += number(base + objects.HEAD_BYTES + i * objects.PART_ENTRY_BYTES, 8)
+        for i in range(self.posted, count):
+            if self.post_part(NULL, 0, number(base + 8, 8), &op) == 0:
+                adopt(self.comm.engine, op, None)
+        return self.no_room(wanted)
 
     cdef bint advance(self) except -1:
         cdef Request part

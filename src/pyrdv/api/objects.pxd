@@ -15,11 +15,19 @@ cdef enum part_kind:
     PART_BYTES = 2                  # becomes a bytes object as it is
     PART_BYTEARRAY = 3              # becomes a bytearray as it is
 
+cdef enum:
+    MAGIC_BYTES = 8
+    HEAD_BYTES = 32                 # of a framed head before its table of parts
+    PART_ENTRY_BYTES = 16
+
 
 # (head, parts) of an object, by the module's `pickle`. Without parts `head` is bytes, the plain
 # pickle; with parts it is a bytearray whose cookie is to be set. `parts` are flat memoryviews or
 # bytes, each fit for buffers.acquire; they refer to the user's memory and keep it alive.
 cpdef tuple dumps(object obj)
+
+# `parts` of `dumps`, each in memory of its own; bytes, which nobody can change, as they are.
+cdef list snapshots(list parts)
 
 # Whether a head announces parts; if not, all of it is the pickle.
 cdef bint framed(const char *head, size_t nbytes) noexcept

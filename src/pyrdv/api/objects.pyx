@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Python objects as messages: pickle 5 whose large buffers travel beside the pickle, uncopied.
 
 What must hold:
@@ -44,15 +44,10 @@ cnp.import_array()
 cdef extern from "Python.h":
     const Py_ssize_t PY_SSIZE_T_LIMIT "PY_SSIZE_T_MAX"
     object make_bytes "PyBytes_FromStringAndSize"(const char *, Py_ssize_t)
-    object make_bytearray "PyByteArray_FromStringAndSize"(const char *, Py_ssize_t)
+    int PyByteArray_Resize(object, Py_ssize_t) except -1
 
 #: Buffers of at least this many bytes travel as parts.
 THRESHOLD = 64 * 1024
-
-cdef enum:
-    MAGIC_BYTES = 8
-    HEAD_BYTES = 32
-    PART_ENTRY_BYTES = 16
 
 cdef bytes MAGIC = b"\0PRDV1\r\n"
 cdef object FIXED = struct.Struct("<8sQQQ")
@@ -164,6 +159,8 @@ cdef class Pickle:
             stream = self.custom_dumps(obj, self.protocol, buffer_callback=mine.take)
         else:
             stream = self.dumps(obj)
+        if type(stream) is not bytes:
+            stream = bytes(stream)      # whose memory that is only its maker knows
         if mine.parts is None and not is_framed(stream):
             return stream, []
         return frame(stream, mine.parts or [], mine.kinds or []), mine.parts or []
@@ -233,6 +230,24 @@ cpdef tuple dumps(object obj):
     if current.direct and type(obj) in SCALARS:
         return _pickle_dumps(obj, 5), []
     return current.encode(obj)
+
+
+cdef list snapshots(list parts):
+    cdef span at
+    cdef void *copied
+    cdef size_t nbytes
+    cdef list made = []
+    for part in parts:
+        if type(part) is not bytes:
+            keeper = acquire(part, False, &at)
+            part = np.empty(at.nbytes, np.uint8)
+            copied = cnp.PyArray_DATA(<cnp.ndarray>part)
+            nbytes = at.nbytes
+            with nogil:
+                memcpy(copied, at.address, nbytes)
+            del keeper
+        made.append(part)
+    return made
 
 
 cdef bint framed(const char *head, size_t nbytes) noexcept:
@@ -332,7 +347,9 @@ cdef object allocate(size_t nbytes, int kind, char **address):
         made = make_bytes(NULL, <Py_ssize_t>nbytes)
         address[0] = PyBytes_AS_STRING(made)
     elif kind == PART_BYTEARRAY:
-        made = make_bytearray(NULL, <Py_ssize_t>nbytes)
+        # Not PyByteArray_FromStringAndSize: without memory CPython lets go of half an object there.
+        made = bytearray()
+        PyByteArray_Resize(made, <Py_ssize_t>nbytes)
         address[0] = PyByteArray_AS_STRING(made)
     else:
         made = np.empty(nbytes, np.uint8)

@@ -18,6 +18,7 @@ import numpy as np
 
 from pyrdv.api.buffers import parse_views
 from pyrdv.api.datatypes import PREDEFINED
+from pyrdv.api.naming import name_missing
 from pyrdv.errors import CountError, DatatypeError, InvalidBufferError, OpError
 
 _NUMBERS = ("integer", "floating")
@@ -96,6 +97,7 @@ def _by_name(name):
     return PREDEFINED_OPS[name]
 
 
+@name_missing
 class Op:
     """A reduction operation; ``op(x, y)`` applies it to two Python objects.
 

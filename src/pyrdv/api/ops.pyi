@@ -7,8 +7,9 @@ from typing_extensions import Buffer
 
 from .buffers import Spec
 from .datatypes import Datatype
+from .naming import Offers
 
-class Op:
+class Op(metaclass=Offers):
     def __init__(self, op: Op | None = None) -> None: ...
     @classmethod
     def Create(

@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Point-to-point messages of buffers: the capitalized methods."""
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t
@@ -12,6 +12,7 @@ from pyrdv.api.status cimport Status
 from pyrdv.engine.calls cimport (
     SEND_SYNC, SEND_WAITS, engine_cancel, engine_probe, engine_recv, engine_release, engine_send,
     envelope_t)
+from pyrdv.engine.lacking cimport complain_source
 from pyrdv.engine.state cimport ANY_PEER, OP_RECV, message_t, op_t
 from pyrdv.progress.polling cimport help_pending, wait
 
@@ -287,6 +288,8 @@ cdef class BufferMessages(CommBase):
                             ANY_PEER if source < 0 else self.members.to_world(<int> source),
                             self.context, <int32_t> tag, &envelope, taken):
             help_pending(self.engine, False)
+            complain_source(self.engine,
+                            ANY_PEER if source < 0 else self.members.to_world(<int> source))
             return False
         if status is not None:
             status.set(self.from_world(envelope.source), envelope.tag, envelope.length, 0)

@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Persistent requests, and several operations as one request.
 
 A persistent request keeps the arguments of a call.  `Prequest.Start` makes an
@@ -10,7 +10,9 @@ cimport cython
 
 from pyrdv.api.buffers cimport acquire, span
 from pyrdv.api.core cimport ANY_SOURCE_, ANY_TAG_NUMBER, CommBase
+from pyrdv.api.naming cimport name_missing
 from pyrdv.api.request cimport Request, withdraw
+from pyrdv.api.several cimport requests_of
 from pyrdv.api.status cimport Status
 
 from pyrdv.api import buffered
@@ -27,13 +29,12 @@ cdef class Prequest(Request):
         Makes another handle of the same one; a null request when not given.
     """
 
-    def __init__(self, Request request=None):
+    def __cinit__(self, Request request=None):
         if request is not None:
             root = request.root()
             if not isinstance(root, Prequest):
                 raise TypeError(f"a Prequest is made from a Prequest, not {type(root).__name__}")
             self.twin = self.origin = root
-            self.comm = request.comm
 
     cdef Request root(self):
         return self if self.twin is None else self.twin
@@ -73,7 +74,12 @@ cdef class Prequest(Request):
     @classmethod
     def Startall(cls, requests):
         """Start all of them, in order."""
-        for request in requests:
+        cdef tuple given = requests_of(requests)
+        for i, request in enumerate(given):
+            if not isinstance(request, Prequest):
+                raise TypeError(f"requests[{i}] is a {type(request).__name__}, not a Prequest: "
+                                "only persistent requests can be started")
+        for request in given:
             request.Start()
 
     def Free(self):
@@ -118,7 +124,7 @@ cdef Request all_of(CommBase comm, list requests):
     return made
 
 
-def completed(CommBase comm):
+def completed(CommBase comm not None):
     """A request that is complete already."""
     return all_of(comm, [])
 
@@ -200,3 +206,6 @@ cdef class PersistentMessages(ProbedMessages):
         """A request that is complete when the buffered sends so far are."""
         self.ready()
         return all_of(self, buffered.pool_of(self.identity).requests())
+
+
+name_missing(Prequest)

@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Memory that stays registered because somebody said so."""
 cimport cython
 cimport numpy as cnp

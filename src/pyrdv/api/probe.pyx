@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Probes, and buffered sends."""
 from libc.stdint cimport uint8_t, uint32_t
 
@@ -7,11 +7,11 @@ from pyrdv.api.buffers cimport acquire, span
 from pyrdv.api.p2p cimport BufferMessages
 from pyrdv.api.request cimport Request
 from pyrdv.api.status cimport Status
-from pyrdv.engine.state cimport message_t
+from pyrdv.engine.state cimport OP_FINALIZED, message_t
 from pyrdv.progress.polling cimport patience_looks, patience_reset, patience_t, wait_turn
 
 from pyrdv.api import buffered
-from pyrdv.errors import PeerLostError
+from pyrdv.errors import PeerLostError, from_status
 
 
 cdef extern from "order.h" nogil:
@@ -44,6 +44,8 @@ cdef class ProbedMessages(BufferMessages):
 
     cdef int expect(self, long long source) except -1:
         """Raise if nothing can come from `source` any more."""
+        if self.engine.ending:
+            raise from_status(OP_FINALIZED, what="a probe")
         if source >= 0:
             if glance8(&self.engine.c.peers[self.members.to_world(<int> source)].state) in (2, 3):
                 raise self.failure(2, <int> source, 0, 0, 0)

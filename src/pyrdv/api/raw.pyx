@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Memory as mpi4py's ``MPI.buffer``: plain bytes with an address."""
 from cpython.buffer cimport (
     PyBUF_READ, PyBUF_SIMPLE, PyBUF_WRITE, PyBuffer_Release, PyObject_GetBuffer)

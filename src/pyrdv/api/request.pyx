@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Requests: one operation, and whatever keeps its buffer alive (R3).
 
 A request that is dropped before it is complete leaves its operation and its
@@ -13,18 +13,20 @@ cimport cython
 from libc.stdint cimport uint32_t
 
 from pyrdv.api.core cimport ANY_SOURCE_, ANY_TAG_NUMBER, CommBase
+from pyrdv.api.naming cimport name_missing
 from pyrdv.api.several cimport (
-    all_complete, any_pending, complete_ones, describe_all, look_for_any, report_all, results,
-    wait_for_all, wait_for_any)
+    all_complete, any_pending, chosen, complete_ones, describe_all, look_for_any, report_all,
+    requests_of, results, statuses_of, wait_for_all, wait_for_any)
 from pyrdv.api.status cimport Status
 from pyrdv.engine.calls cimport engine_cancel, engine_release, engine_test
 from pyrdv.engine.engine cimport adopt
-from pyrdv.engine.state cimport OP_CANCELLED, OP_COMPLETE, op_t
+from pyrdv.engine.lacking cimport complain
+from pyrdv.engine.state cimport OP_CANCELLED, OP_COMPLETE, OP_ENDED, OP_FINALIZED, op_t
 from pyrdv.progress.polling cimport help_pending, wait
 
 from pyrdv.api import handles
 from pyrdv.api.constants import UNDEFINED
-from pyrdv.errors import RequestError
+from pyrdv.errors import RequestError, from_status
 
 
 @cython.freelist(128)
@@ -42,7 +44,8 @@ cdef class Request:
     keeps the buffer until the operation has ended.
     """
 
-    def __init__(self, Request request=None):
+    # Not __init__, which can be called again: that would tear a live request from its operation.
+    def __cinit__(self, Request request=None):
         if request is not None:
             self.origin = request.root()
             self.comm = request.comm
@@ -105,6 +108,8 @@ cdef class Request:
         self.op = NULL
         if op.generation == self.generation:
             self.error = op.error
+            if op.error == OP_CANCELLED and op.flags & OP_ENDED:
+                self.error = OP_FINALIZED
             self.total = op.total
             self.room = op.length
             if self.receives:
@@ -125,7 +130,11 @@ cdef class Request:
         self.comm.check_process()
         if not engine_test(self.comm.engine.c, self.op, self.generation, False,
                            &epoch):
+            if self.comm.engine.closed:
+                raise from_status(OP_FINALIZED)
             help_pending(self.comm.engine, False)
+            if self.op != NULL:
+                complain(self.comm.engine, self.op, self.generation)
             return False
         self.settle()
         return True
@@ -228,7 +237,7 @@ cdef class Request:
         """
         if self.origin is not None:
             self.origin.Cancel()
-        elif self.op != NULL:
+        elif self.op != NULL and not self.comm.engine.closed:
             engine_cancel(self.comm.engine.c, self.op)
 
     cancel = Cancel
@@ -281,121 +290,131 @@ cdef class Request:
     def __await__(self):
         # asyncio costs more to import than all the rest, and few programs await.
         from pyrdv.progress import loop as progress_loop
-        return progress_loop.wait_request(self.comm and self.comm.engine, self).__await__()
+        return progress_loop.wait_request(
+            None if self.comm is None else self.comm.engine, self).__await__()
 
     # --- several requests
 
     @classmethod
     def Waitall(cls, requests, statuses=None):
         """Wait for all; returns True.  Raises the first error after all are complete."""
-        wait_for_all(requests)
-        report_all(requests, statuses)
+        cdef tuple given = requests_of(requests)
+        statuses_of(statuses)
+        wait_for_all(given)
+        report_all(given, statuses)
         return True
 
     @classmethod
     def Testall(cls, requests, statuses=None):
         """Whether all are complete; if so they are used up as by `Waitall`."""
-        if not all_complete(requests):
+        cdef tuple given = requests_of(requests)
+        statuses_of(statuses)
+        if not all_complete(given):
             return False
-        report_all(requests, statuses)
+        report_all(given, statuses)
         return True
 
     @classmethod
     def Waitany(cls, requests, Status status=None):
         """Wait for one; returns its index, or `UNDEFINED` if all are null."""
-        cdef Request request
-        index = wait_for_any(requests)
+        cdef tuple given = requests_of(requests)
+        index = wait_for_any(given)
         if index != UNDEFINED:
-            request = requests[index]
-            request.report(status)
+            (<Request> given[index]).report(status)
         return index
 
     @classmethod
     def Testany(cls, requests, Status status=None):
         """Returns ``(index, True)`` for a complete one; ``(UNDEFINED, False)`` for none."""
-        cdef Request request
-        index, flag = look_for_any(requests)
+        cdef tuple given = requests_of(requests)
+        index, flag = look_for_any(given)
         if index != UNDEFINED:
-            request = requests[index]
-            request.report(status)
+            (<Request> given[index]).report(status)
         return index, flag
 
     @classmethod
     def Waitsome(cls, requests, statuses=None):
         """Wait for at least one; returns the indices of all complete ones, None if all null."""
-        if wait_for_any(requests) == UNDEFINED:
+        cdef tuple given = requests_of(requests)
+        statuses_of(statuses)
+        if wait_for_any(given) == UNDEFINED:
             return None
-        indices = complete_ones(requests)
-        report_all([requests[i] for i in indices], statuses)
+        indices = complete_ones(given)
+        report_all(chosen(given, indices), statuses)
         return indices
 
     @classmethod
     def Testsome(cls, requests, statuses=None):
         """Indices of all complete ones (perhaps none); None if all are null."""
-        if not any_pending(requests):
+        cdef tuple given = requests_of(requests)
+        statuses_of(statuses)
+        if not any_pending(given):
             return None
-        indices = complete_ones(requests)
-        report_all([requests[i] for i in indices], statuses)
+        indices = complete_ones(given)
+        report_all(chosen(given, indices), statuses)
         return indices
 
     @classmethod
     def waitall(cls, requests, statuses=None):
         """Wait for all; returns the list of received objects."""
-        wait_for_all(requests)
-        report_all(requests, statuses)
-        return results(requests)
+        cdef tuple given = requests_of(requests)
+        cls.Waitall(given, statuses)
+        return results(given)
 
     @classmethod
     def testall(cls, requests, statuses=None):
         """Returns ``(True, objects)`` if all are complete, else ``(False, None)``."""
-        if not all_complete(requests):
-            return False, None
-        report_all(requests, statuses)
-        return True, results(requests)
+        cdef tuple given = requests_of(requests)
+        return (True, results(given)) if cls.Testall(given, statuses) else (False, None)
 
     @classmethod
     def waitany(cls, requests, Status status=None):
         """Wait for one; returns ``(index, object)``."""
-        index = cls.Waitany(requests, status)
-        return index, None if index == UNDEFINED else (<Request> requests[index]).result()
+        cdef tuple given = requests_of(requests)
+        index = cls.Waitany(given, status)
+        return index, None if index == UNDEFINED else (<Request> given[index]).result()
 
     @classmethod
     def testany(cls, requests, Status status=None):
         """Returns ``(index, flag, object)``."""
-        index, flag = cls.Testany(requests, status)
-        return index, flag, None if index == UNDEFINED else (<Request> requests[index]).result()
+        cdef tuple given = requests_of(requests)
+        index, flag = cls.Testany(given, status)
+        return index, flag, None if index == UNDEFINED else (<Request> given[index]).result()
 
     @classmethod
     def waitsome(cls, requests, statuses=None):
         """Wait for at least one; returns ``(indices, objects)``."""
-        indices = cls.Waitsome(requests, statuses)
-        return indices, None if indices is None else results([requests[i] for i in indices])
+        cdef tuple given = requests_of(requests)
+        indices = cls.Waitsome(given, statuses)
+        return indices, None if indices is None else results(chosen(given, indices))
 
     @classmethod
     def testsome(cls, requests, statuses=None):
         """Returns ``(indices, objects)`` of all complete ones."""
-        indices = cls.Testsome(requests, statuses)
-        return indices, None if indices is None else results([requests[i] for i in indices])
+        cdef tuple given = requests_of(requests)
+        indices = cls.Testsome(given, statuses)
+        return indices, None if indices is None else results(chosen(given, indices))
 
     # --- the same without using anything up
 
     @classmethod
     def Get_status_all(cls, requests, statuses=None):
         """Whether all are complete; none is used up."""
-        if not all_complete(requests):
+        cdef tuple given = requests_of(requests)
+        statuses_of(statuses)
+        if not all_complete(given):
             return False
-        describe_all(requests, statuses)
+        describe_all(given, statuses)
         return True
 
     @classmethod
     def Get_status_any(cls, requests, Status status=None):
         """As `Testany`, but nothing is used up."""
-        cdef Request request
-        index, flag = look_for_any(requests)
+        cdef tuple given = requests_of(requests)
+        index, flag = look_for_any(given)
         if index != UNDEFINED:
-            request = requests[index]
             if status is not None:
-                request.describe(status)
+                (<Request> given[index]).describe(status)
         elif flag and status is not None:
             status.set(ANY_SOURCE_, ANY_TAG_NUMBER, 0, 0)
         return index, flag
@@ -403,10 +422,12 @@ cdef class Request:
     @classmethod
     def Get_status_some(cls, requests, statuses=None):
         """As `Testsome`, but nothing is used up."""
-        if not any_pending(requests):
+        cdef tuple given = requests_of(requests)
+        statuses_of(statuses)
+        if not any_pending(given):
             return None
-        indices = complete_ones(requests)
-        describe_all([requests[i] for i in indices], statuses)
+        indices = complete_ones(given)
+        describe_all(chosen(given, indices), statuses)
         return indices
 
     get_status_all = Get_status_all
@@ -416,14 +437,19 @@ cdef class Request:
     @staticmethod
     def cancel_all(requests):
         """`Cancel` each of them."""
-        for request in requests:
+        for request in requests_of(requests):
             request.Cancel()
 
 
 cdef int withdraw(Request request) except -1:
+    if request.op != NULL and request.comm.engine.closed:
+        return 0
     if request.op != NULL and not engine_cancel(request.comm.engine.c, request.op):
         # Matched: its data is on the way into the caller's buffer, so it must land first.  Or its
         # peer may write there and is asked to let go; a second interrupt does not wait for that.
         request.block()
     request.settle()
     return 0
+
+
+name_missing(Request)

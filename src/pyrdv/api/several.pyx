@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Several requests at once: what the class methods of `Request` are made of."""
 from pyrdv.api.request cimport Request
 from pyrdv.api.status cimport Status
@@ -8,7 +8,49 @@ from pyrdv.progress.polling cimport patience_looks, patience_reset, patience_t, 
 from pyrdv.api.constants import UNDEFINED
 
 
-cdef int wait_for_all(requests) except -1:
+cdef str said(thing):
+    return "None" if thing is None else f"an object of type {type(thing).__name__}"
+
+
+cdef list entries_of(things, type kind, str what):
+    """What the user gave as a sequence of `kind`, as a list."""
+    try:
+        entries = list(things)
+    except TypeError:
+        raise TypeError(f"{what} must be a sequence of {kind.__name__} objects, not "
+                        f"{said(things)}") from None
+    for i, entry in enumerate(entries):
+        if not isinstance(entry, kind):
+            raise TypeError(f"{what}[{i}] is {said(entry)}, not a {kind.__name__}"
+                            + ("; REQUEST_NULL stands for no request" if kind is Request else ""))
+    return entries
+
+
+cdef tuple requests_of(requests):
+    cdef tuple given
+    if type(requests) is tuple:
+        given = <tuple> requests
+    elif type(requests) is list:
+        given = tuple(requests)
+    else:
+        return tuple(entries_of(requests, Request, "requests"))
+    for entry in given:
+        if not isinstance(entry, Request):
+            entries_of(given, Request, "requests")
+    return given
+
+
+cdef object statuses_of(statuses):
+    if statuses is not None:
+        entries_of(statuses, Status, "statuses")
+    return statuses
+
+
+cdef tuple chosen(tuple requests, list indices):
+    return tuple([requests[i] for i in indices])
+
+
+cdef int wait_for_all(tuple requests) except -1:
     cdef Request request
     if len(requests) > 1:
         want_all(requests)
@@ -27,7 +69,7 @@ cdef list make_room(statuses, Py_ssize_t wanted):
     return found + [None] * (wanted - len(found))
 
 
-cdef int report_all(requests, statuses) except -1:
+cdef int report_all(tuple requests, statuses) except -1:
     cdef Request request
     cdef Status status
     failure = None
@@ -41,7 +83,7 @@ cdef int report_all(requests, statuses) except -1:
     return 0
 
 
-cdef int describe_all(requests, statuses) except -1:
+cdef int describe_all(tuple requests, statuses) except -1:
     cdef Request request
     cdef Status status
     for request, status in zip(requests, make_room(statuses, len(requests))):
@@ -50,7 +92,7 @@ cdef int describe_all(requests, statuses) except -1:
     return 0
 
 
-cdef int want_all(requests) except -1:
+cdef int want_all(tuple requests) except -1:
     """Tell the engine that all are waited for, not just the first one."""
     cdef Request request
     for request in requests:
@@ -60,7 +102,7 @@ cdef int want_all(requests) except -1:
     return 0
 
 
-cdef bint any_pending(requests):
+cdef bint any_pending(tuple requests):
     cdef Request request
     for request in requests:
         if request.pending():
@@ -68,7 +110,7 @@ cdef bint any_pending(requests):
     return False
 
 
-cdef bint all_complete(requests) except -1:
+cdef bint all_complete(tuple requests) except -1:
     cdef Request request
     for request in requests:
         if not request.poll():
@@ -76,7 +118,7 @@ cdef bint all_complete(requests) except -1:
     return True
 
 
-cdef list complete_ones(requests):
+cdef list complete_ones(tuple requests):
     cdef Request request
     indices = []
     for i, request in enumerate(requests):
@@ -85,12 +127,12 @@ cdef list complete_ones(requests):
     return indices
 
 
-cdef list results(requests):
+cdef list results(tuple requests):
     cdef Request request
     return [request.result() for request in requests]
 
 
-cdef tuple look_for_any(requests):
+cdef tuple look_for_any(tuple requests):
     cdef Request request
     some = False
     for i, request in enumerate(requests):
@@ -101,7 +143,7 @@ cdef tuple look_for_any(requests):
     return UNDEFINED, not some
 
 
-cdef object wait_for_any(requests):
+cdef object wait_for_any(tuple requests):
     cdef patience_t patience
     cdef Request request = None
     patience_reset(&patience)

@@ -3,10 +3,11 @@
 from typing import Any
 
 from .datatypes import Datatype
+from .naming import Offers
 
 class Words: ...
 
-class Status:
+class Status(metaclass=Offers):
     source: int
     tag: int
     error: int

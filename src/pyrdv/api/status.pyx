@@ -1,8 +1,9 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """What is known of a message that was received or probed."""
 from libc.stdint cimport uint64_t
 
 from pyrdv.api.datatypes cimport Datatype
+from pyrdv.api.naming cimport name_missing
 from pyrdv.api.datatypes import BYTE
 from pyrdv.api.constants import ANY_SOURCE, ANY_TAG, UNDEFINED
 from pyrdv.errors import InternalError
@@ -95,11 +96,11 @@ cdef class Status:
             return 0 if self.nbytes == 0 else UNDEFINED
         return self.nbytes // size if self.nbytes % size == 0 else UNDEFINED
 
-    def Get_elements(self, Datatype datatype):
+    def Get_elements(self, Datatype datatype not None):
         """The same as `Get_count`: all datatypes are basic."""
         return self.Get_count(datatype)
 
-    def Set_elements(self, Datatype datatype, count):
+    def Set_elements(self, Datatype datatype not None, count):
         """Overwrite the size of the message: `count` elements of `datatype`."""
         self.nbytes = datatype.size * <uint64_t> count
 
@@ -168,3 +169,6 @@ def _rebuild(source, tag, nbytes, error, cancelled):
     status.count = nbytes
     status.cancelled = cancelled
     return status
+
+
+name_missing(Status)

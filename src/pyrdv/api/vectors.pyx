@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Messages of one block per rank, as the vector collectives take them.
 
 As in mpi4py, in elements of the datatype::

@@ -11,10 +11,9 @@ from pyrdv.api.constants import (
     TAG_UB,
     UNDEFINED,
 )
-from pyrdv.api.missing import UnofferedOfComm
 from pyrdv.api.persistent import completed
 from pyrdv.collectives import blocks, contexts, simple
-from pyrdv.errors import ArgumentError, GroupError
+from pyrdv.errors import ArgumentError, CommunicatorError, GroupError
 
 #: The info key that names a kind of hardware, and the one kind that is known.
 RESOURCE = "mpi_hw_resource_type"
@@ -29,7 +28,7 @@ def _noted(comm, info):
     return comm
 
 
-class MakingComm(Comm, UnofferedOfComm):
+class MakingComm(Comm):
     """A communicator that others can be made from.
 
     Every call but `Create_group` and `Create_from_group` must be made by all members.
@@ -193,15 +192,23 @@ class MakingComm(Comm, UnofferedOfComm):
                              f"{self.name}, such as world rank {strange[0]}")
 
     def Free(self):
-        """Give the communicator up.  All members call it."""
+        """Give the communicator up.  All members call it.
+
+        Raises
+        ------
+        CommunicatorError
+            It is null, was freed, or is ``COMM_WORLD`` or ``COMM_SELF``, which last until
+            `Finalize`.
+        """
         number = self.context_number
-        if number > _NO_COMM:
-            contexts.leave(self)
-        else:
+        if number <= _NO_COMM:
             self.ready_for_all()
+            raise CommunicatorError(
+                f"{self.name} cannot be freed: it is there until Finalize(); Free() is for what "
+                "Dup, Split or Create made")
+        contexts.leave(self)
         self.mark_freed()
-        if number > _NO_COMM:
-            contexts.release(self.engine, number)
+        contexts.release(self.engine, number)
 
     def free(self):
         """`Free`, unless it is null, freed, or made by the library."""

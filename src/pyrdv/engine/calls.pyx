@@ -20,9 +20,9 @@ from pyrdv.engine.protocols.select cimport (
     PROTOCOL_EAGER, choose, eager_limit, place_try, prepare)
 from pyrdv.engine.state cimport (
     ANY_PEER, MESSAGE_EAGER, MESSAGE_PLACED, MESSAGE_RTS, OP_CANCELLED, OP_COMPLETE, OP_MATCH,
-    OP_NOT_REGISTERED, OP_NO_MEMORY, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING,
-    OP_RECV, OP_REGISTERED, OP_SEND, OP_SYNC, OP_WAITING, OP_WRITING, PEER_CLOSED, PEER_LOST,
-    PEER_SELF, PEER_UP, WAITS_HERE, engine_t, message_t, op_t, peer_t)
+    OP_LACKING, OP_NOT_REGISTERED, OP_NO_MEMORY, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED,
+    OP_READING, OP_RECV, OP_REGISTERED, OP_SEND, OP_SYNC, OP_WAITING, OP_WRITING, PEER_CLOSED,
+    PEER_LOST, PEER_SELF, PEER_UP, WAITS_HERE, engine_t, message_t, op_t, peer_t)
 from pyrdv.engine.step cimport announce, keep_moving, maintain, step, turn
 from pyrdv.engine.waiting cimport waiting_begins, waiting_unknown
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_OK
@@ -59,8 +59,14 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
     if e.initial_turn and predicted(e, p, length):
         # The RTR may be here already: then the data moves from now on.
         step(e)
-    if p.finished or p.state != PEER_UP and peer_connect(e, p) != 0:
-        return -peer_unreachable(e, p)
+    if p.finished:
+        return -OP_PEER_LOST
+    if p.state != PEER_UP:
+        status = peer_connect(e, p)
+        if status == OP_LACKING:
+            return -status
+        if status != 0:
+            return -peer_unreachable(e, p)
     # The short way: nothing waits before it, so it may be announced at once (P3).
     if p.state == PEER_UP and p.queue_head == NULL and not sync \
             and choose(e, p, length) == PROTOCOL_EAGER:

@@ -10,16 +10,18 @@ cdef class Engine:
     """Owner of one ``engine_t`` and keeper of its fabrics."""
     cdef engine_t *c
     cdef readonly tuple fabrics
-    cdef readonly bint closed
+    cdef readonly bint ending       # its world ends: nothing new is started
+    cdef readonly bint closed       # it has ended: nothing under way goes on
     cdef readonly Registrations registrations
     cdef public object notice       # called by waits now and then; None
     cdef public object abort        # ends the job with a status; set by the world
-    cdef public object told         # called with the world rank of a peer that an error names; None
+    cdef public object blamed       # called with the world rank of a peer that an error names; None
     cdef public object neighbours   # world ranks that share memory with it; None: only itself
     cdef object __weakref__
     cdef readonly object watchers   # event loop -> what drives this engine from it
     cdef readonly list orphans      # Orphan objects: operations nobody waits for
     cdef readonly dict pending      # id -> weak reference: what needs help() to go on (polling)
+    cdef readonly dict ends         # world rank -> how it ended, as the launcher said
     cdef readonly set matched       # those of them that have their message: held until they end
     cdef unsigned int unhelped      # looks at `pending` that were saved since the last
     cdef bint helping               # one of them is under way

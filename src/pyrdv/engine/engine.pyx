@@ -19,16 +19,18 @@ from pyrdv.engine.peer cimport peer_connect
 from pyrdv.engine.protocols.finish cimport finish_post
 from pyrdv.engine.speculation.policies cimport policy_choose, policy_free
 from pyrdv.engine.state cimport (
-    ANY_PEER, ANY_TAG_, CLASSES, FABRICS_MAX, OP_CANCELLING, OP_COMPLETE, OP_FREE, OP_LANDING,
-    OP_LANELESS, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING, OP_READY, OP_SEND,
-    OP_WAITING, OP_WRITING, OPS_PER_SLAB, PEER_SELF, PEER_UP, UNIT, engine_t, op_t, peer_t,
-    ticks_scale)
+    ANY_PEER, ANY_TAG_, CLASSES, FABRICS_MAX, OP_CANCELLING, OP_COMPLETE, OP_ENDED, OP_FREE,
+    OP_LACKING, OP_LANDING, OP_LANELESS, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING,
+    OP_READY, OP_SEND, OP_WAITING, OP_WRITING, OPS_PER_SLAB, PEER_CLOSED, PEER_NEW, PEER_SELF,
+    PEER_UP, UNIT, engine_t, op_t, peer_t, ticks_scale)
 from pyrdv.engine.step cimport maintain, turn
 from pyrdv.fabrics.contract cimport CAP_POLLED, EVENT_CLOSED, EVENT_LOST, FABRIC_AGAIN, Fabric
 from pyrdv.memory.mappings cimport cache_idle
 from pyrdv.memory.registration cimport Registrations
 
 from weakref import WeakKeyDictionary
+
+from pyrdv.errors import from_status
 
 
 cdef extern from "fork.h" nogil:
@@ -193,6 +195,7 @@ cdef class Engine:
         open_wait(e)
         self.orphans = []
         self.pending = {}
+        self.ends = {}
         self.matched = set()
         self.watchers = WeakKeyDictionary()
         self.reap_at = 32
@@ -252,15 +255,17 @@ cdef class Engine:
         return happened
 
     def connect(self, int peer):
-        """Start the connection to `peer`; True once it is up."""
+        """Start the connection to `peer`; True once it is up.  Raises ResourceError."""
         cdef int status
         engine_lock(&self.c.lock)
         status = 0 if peer == <int> self.c.rank else peer_connect(self.c, &self.c.peers[peer])
         engine_unlock(&self.c.lock)
+        if status == OP_LACKING:
+            raise from_status(OP_LACKING, peer=peer, reason=self.fabric_for(peer).lack_text(peer))
         return status == 0 and glance8(&self.c.peers[peer].state) in (PEER_UP, PEER_SELF)
 
-    def peer_gone(self, int peer, bint orderly):
-        """Note from outside (the launcher) that `peer` posts nothing any more."""
+    def peer_gone(self, int peer, bint orderly, text=""):
+        """Note from outside (the launcher) that `peer` posts nothing any more, and why."""
         cdef uint32_t epoch
         cdef peer_t *p = &self.c.peers[peer]
         if p.state == PEER_SELF:
@@ -271,6 +276,7 @@ cdef class Engine:
         engine_lock(&self.c.lock)
         epoch = self.c.epoch
         if not p.gone:
+            self.ends[peer] = text
             p.gone = EVENT_CLOSED if orderly else EVENT_LOST
             self.c.call_needed = 1
         turn(self.c)
@@ -278,16 +284,19 @@ cdef class Engine:
         engine_unlock(&self.c.lock)
 
     def cancel_receives(self):
-        """Take back all receives that were not matched; returns how many.
+        """Take back all receives that were not matched, for the world ends; returns how many.
 
         One whose buffer was offered to its peer ends when the peer has answered.
         """
         cdef op_t *op
         cdef int count = 0
         cdef uint32_t i
+        self.ending = True
         for i in range(self.c.op_slab_count * OPS_PER_SLAB):
             op = &self.c.op_slabs[i // OPS_PER_SLAB][i % OPS_PER_SLAB]
             if op.state == OP_POSTED:
+                if not op.flags & OP_CANCELLING:
+                    op.flags |= OP_ENDED
                 count += engine_cancel(self.c, op)
         return count
 
@@ -367,16 +376,13 @@ cdef class Engine:
                 self.c.peers[i].fabric.ops.disconnect(self.c.peers[i].fabric, i)
         engine_unlock(&self.c.lock)
 
-    def reason(self, int peer):
-        """Why the connection to world rank `peer` ended, in words; empty if the fabric knows none.
-
-        Not for a hot path.
-        """
+    def fabric_for(self, int peer):
+        """The fabric that reaches world rank `peer`; None for this rank itself."""
         cdef int i
-        for i in range(self.c.fabric_count):
+        for i in range(<int> len(self.fabrics)):
             if self.c.fabrics[i] == self.c.peers[peer].fabric:
-                return self.fabrics[i].failure_text(peer)
-        return ""
+                return self.fabrics[i]
+        return None
 
     def peer_states(self):
         """State of each peer: 'new', 'up', 'closed', 'lost', 'self' or 'deaf'."""
@@ -441,9 +447,23 @@ cdef class Engine:
             fabric.close()
 
     def close(self):
-        """Close the fabrics.  Operations still under way are abandoned."""
+        """Close the fabrics.  Operations still under way are abandoned; who waits is told."""
+        cdef uint32_t i
         if not self.closed:
-            self.closed = True
+            self.ending = self.closed = True
+            # Other threads may be in a wait: from here on their turns touch no fabric.
+            engine_lock(&self.c.lock)
+            self.c.fabric_count = 0
+            self.c.active = NULL
+            self.c.lanes_used = NULL
+            self.c.laneless = NULL
+            for i in range(self.c.size):
+                if self.c.peers[i].state in (PEER_NEW, PEER_UP):
+                    self.c.peers[i].state = PEER_CLOSED
+                    self.c.peers[i].finished = 2
+            self.c.epoch += 1
+            wake_sleepers(self.c, self.c.epoch - 1)
+            engine_unlock(&self.c.lock)
             self.matched.clear()
             self.registrations.end()
             for fabric in self.fabrics:

@@ -6,15 +6,19 @@ E1  Once an operation ended with OP_PEER_LOST, no send to that peer is accepted.
     handed over before comes first (F7).
 E2  A peer that finished in good order stays PEER_UP: it waits for our FINISH.
 """
-from libc.stdint cimport int32_t, uint32_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t
 
 from pyrdv.engine.state cimport (
     ANY_PEER, OP_PEER_LOST, OP_SEND, PEER_DEAF, PEER_UP, engine_t, op_t, peer_t)
 
 
+cdef extern from "order.h" nogil:
+    void note8(uint8_t *where, uint8_t value)
+
+
 cdef int32_t peer_fails(engine_t *e, peer_t *p) noexcept nogil:
     if p.state == PEER_UP and not p.finished:
-        p.state = PEER_DEAF
+        note8(&p.state, PEER_DEAF)
         e.call_needed = 1
     return OP_PEER_LOST
 

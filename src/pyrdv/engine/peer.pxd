@@ -9,7 +9,7 @@ from pyrdv.engine.wire cimport header_t
 # Have the peer served by the following turns.
 cdef void peer_activate(engine_t *e, peer_t *p) noexcept nogil
 # call.  Connect if that was not done yet.  0: packets can be posted (or will
-# be soon); an op_error otherwise.
+# be soon); an op_error otherwise: after OP_LACKING the peer is as before.
 cdef int peer_connect(engine_t *e, peer_t *p) noexcept nogil
 
 # Fill a header; every packet carries the credits and standing buffers that we give back.

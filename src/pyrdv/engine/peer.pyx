@@ -24,11 +24,11 @@ from libc.string cimport memset
 from pyrdv.engine.op cimport memory_new
 from pyrdv.engine.speculation.adaptation cimport advice_told
 from pyrdv.engine.state cimport (
-    MESSAGE_UNITS, OP_PEER_LOST, OP_QUEUED, OP_READY, PEER_CLOSED, PEER_LOST, PEER_NEW,
+    MESSAGE_UNITS, OP_LACKING, OP_PEER_LOST, OP_QUEUED, OP_READY, PEER_CLOSED, PEER_LOST, PEER_NEW,
     PEER_UP, SENT_LOG, TELL, UNIT, engine_t, op_t, peer_t, sent_t)
 from pyrdv.engine.wire cimport PACKET_ADVICE, PACKET_CREDIT, WIRE_HEADER, header_t
 from pyrdv.fabrics.contract cimport (
-    FABRIC_AGAIN, FABRIC_OK, WR_SEND, work_request)
+    FABRIC_AGAIN, FABRIC_FAILED, FABRIC_OK, WR_SEND, work_request)
 
 
 cdef extern from "order.h" nogil:
@@ -52,6 +52,8 @@ cdef int peer_connect(engine_t *e, peer_t *p) noexcept nogil:
         status = p.fabric.ops.connect(p.fabric, p.rank)
         if status == FABRIC_OK:
             note8(&p.state, PEER_UP)
+        elif status == FABRIC_FAILED:
+            return OP_LACKING
         elif status != FABRIC_AGAIN:
             return OP_PEER_LOST
     return 0

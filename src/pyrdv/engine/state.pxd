@@ -47,6 +47,8 @@ cdef enum op_error:
     OP_NO_MEMORY = 4
     OP_INVALID = 5
     OP_NOT_REGISTERED = 6
+    OP_LACKING = 7              # this process lacks what the fabric needs; the fabric knows what
+    OP_FINALIZED = 8            # cancelled by the end of the world, not by its owner
 
 cdef enum op_kind:
     OP_SEND = 1
@@ -75,6 +77,7 @@ cdef enum op_flag:
     OP_OFFERED = 16             # posted receive: the peer may hold its RTR
     OP_CANCELLING = 32          # posted receive: cancelled once its peer's RTRs are revoked
     OP_PIPED = 64               # its data goes by superpipeline
+    OP_ENDED = 128              # posted receive: if it is cancelled, the world's end has done it
 
 cdef enum pair_flag:            # op.pairing
     PAIR_UNANSWERED = 1         # send: in the index of those that nothing has answered
@@ -421,6 +424,7 @@ cdef struct engine_t:
     peer_t *peers
     peer_t *active              # peers with something to post
     uint8_t call_needed         # work that only a call may do
+    uint64_t retry_at           # ticks; before, a connection that the system refused is not tried
     uint8_t in_call             # the running turn is a call: it may register and connect
     uint32_t starved            # bit c: data class c ran dry; bit 31: messages did
     index_t posted

@@ -12,7 +12,7 @@ S3  (R8) A packet is copied out of fabric memory before it is checked, and
     checked before it is used.  A violation breaks that peer and nobody else.
 S4  (R4) Announcements of a peer carry consecutive sequence numbers.
 """
-from libc.stdint cimport int32_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from pyrdv.engine.lanes cimport LANE_ID
@@ -38,9 +38,9 @@ from pyrdv.engine.protocols.select cimport PROTOCOL_EAGER, choose, place_missed,
 from pyrdv.engine.protocols.superpipeline cimport pipe_turn
 from pyrdv.engine.speculation.adaptation cimport advice_heard
 from pyrdv.engine.state cimport (
-    MESSAGES_LOW, OFFERS_LOW, OP_DONE_ONLY, OP_NOT_REGISTERED, OP_PEER_LOST, OP_PIPED, OP_SEND,
-    OP_SYNC, OP_WAITING, PEER_CLOSED, PEER_LOST, PEER_NEW, PEER_UP, POLL_BATCH, REVOKE_ANSWERED,
-    SERVE_LIMIT, engine_t, offer_t, op_t, peer_t)
+    MESSAGES_LOW, OFFERS_LOW, OP_DONE_ONLY, OP_LACKING, OP_NOT_REGISTERED, OP_PEER_LOST, OP_PIPED,
+    OP_SEND, OP_SYNC, OP_WAITING, PEER_CLOSED, PEER_LOST, PEER_NEW, PEER_UP, POLL_BATCH,
+    REVOKE_ANSWERED, SERVE_LIMIT, engine_t, offer_t, op_t, peer_t)
 from pyrdv.engine.wire cimport (
     PACKET_ADVICE, PACKET_CHECKED, PACKET_CHUNK, PACKET_CREDIT, PACKET_DONE, PACKET_EAGER,
     PACKET_FIN, PACKET_FINISH, PACKET_GRANT, PACKET_PIPED, PACKET_PLACED, PACKET_REFUSED,
@@ -56,6 +56,10 @@ cdef extern from "order.h" nogil:
     void adjust32(uint32_t *where, int32_t amount)
     void note8(uint8_t *where, uint8_t value)
 
+cdef extern from "ticks.h" nogil:
+    uint64_t ticks_now()
+
+
 # Wire layouts are pinned (docs/wire.md); enforced where the packets are parsed.
 if sizeof(header_t) != WIRE_HEADER or sizeof(rts_t) != WIRE_RTS or sizeof(rtr_t) != WIRE_RTR \
         or sizeof(grant_t) != WIRE_GRANT:
@@ -66,6 +70,7 @@ if sizeof(header_t) != WIRE_HEADER or sizeof(rts_t) != WIRE_RTS or sizeof(rtr_t)
 cdef enum:
     IDLE_MASK = 1023            # turns without an event between two looks for connections
     BUSY_MASK = 255             # the same for turns with events
+    RETRY_US = 1000             # between two tries of a connection that the system refuses
     TURN_MOVES = 32             # further steps of one turn while READs or WRITEs need polls
 
 
@@ -362,6 +367,26 @@ cdef void end_peer(engine_t *e, peer_t *p) noexcept nogil:
     end_operations(e, p, True)
 
 
+cdef int connect_again(engine_t *e, peer_t *p) noexcept nogil:
+    """Something waits for the connection to `p`."""
+    cdef int status = OP_LACKING
+    cdef uint64_t now = 0
+    if p.fabric.lacking:
+        now = ticks_now()
+    if now >= e.retry_at:
+        status = peer_connect(e, p)
+    if status == OP_LACKING and now >= e.retry_at:
+        e.retry_at = ticks_now() + RETRY_US * e.ticks.per_us
+    if status == OP_PEER_LOST:
+        p.gone = EVENT_LOST
+        end_peer(e, p)
+        return 1
+    if p.state == PEER_UP:
+        return 1
+    e.call_needed = 1
+    return 0
+
+
 cdef int call_work(engine_t *e) noexcept nogil:
     cdef uint32_t rank
     cdef peer_t *p
@@ -381,14 +406,7 @@ cdef int call_work(engine_t *e) noexcept nogil:
             revoke_act(e, p)
             happened += 1
         elif p.state == PEER_NEW and (p.active or p.queue_head != NULL or p.ready_head != NULL):
-            if peer_connect(e, p) != 0:
-                p.gone = EVENT_LOST
-                end_peer(e, p)
-                happened += 1
-            elif p.state == PEER_UP:
-                happened += 1
-            else:
-                e.call_needed = 1
+            happened += connect_again(e, p)
     return happened
 
 

@@ -48,7 +48,8 @@ cdef enum fabric_status:
     FABRIC_AGAIN = 1        # no resource now; ordinary: poll, then try again
     FABRIC_LOST = -1        # the peer is gone
     FABRIC_INVALID = -2     # an argument was refused, nothing was done
-    FABRIC_FAILED = -3      # the system refused; errno is in fabric_t.error
+    FABRIC_FAILED = -3      # the system refused something to this process; errno is in
+                            # fabric_t.error.  No peer is to blame, and it may work later.
 
 cdef enum opcode:
     WR_SEND = 1             # header + payload, delivered as one packet
@@ -73,6 +74,11 @@ cdef enum event_kind:
     EVENT_WRITE = 3         # a signaled WRITE was handed over (V5), likewise
     EVENT_CLOSED = 4        # the peer disconnected in good order
     EVENT_LOST = 5          # the peer died or broke the protocol
+
+cdef enum lack_flag:
+    # What this process lacks, by peer (fabric_t.lacks); nothing is lost by it.
+    LACK_CONNECT = 1        # `connect` was refused something by the system
+    LACK_ACCEPT = 2         # so was the acceptance of its connection, which still waits
 
 cdef enum capability:
     CAP_SINGLE_COPY = 1     # READ/WRITE move data without the peer's CPU
@@ -134,7 +140,8 @@ cdef struct fabric_ops:
     # call.  Have the device forget now what was deregistered; NULL: it does so at once.
     void (*flush)(fabric_t *self) noexcept nogil
     # call.  Start or continue the connection to `peer`.  OK once packets can
-    # be posted; AGAIN while it is under way; LOST | FAILED.
+    # be posted; AGAIN while it is under way; LOST; FAILED: LACK_CONNECT is set, and a
+    # later call tries again.
     int (*connect)(fabric_t *self, uint32_t peer) noexcept nogil
     # call.  No more posts to `peer`: what was posted is still delivered, the
     # peer sees EVENT_CLOSED after it.  Idempotent.
@@ -157,6 +164,22 @@ cdef struct fabric_t:
     uint64_t transfer_max   # largest READ/WRITE, bytes
     int wake_fd             # readable when armed and something happened
     int error               # errno of the last FABRIC_FAILED
+    uint8_t *lacks          # lack_flags of each peer; NULL: this fabric never lacks anything
+    uint32_t lacking        # peers with any of them
+
+
+cdef inline void lack_begins(fabric_t *self, uint32_t peer, int flag) noexcept nogil:
+    if self.lacks[peer] == 0:
+        self.lacking += 1
+    self.lacks[peer] |= <uint8_t> flag
+
+
+cdef inline void lack_ends(fabric_t *self, uint32_t peer, int flag) noexcept nogil:
+    if self.lacks[peer] == 0:
+        return
+    self.lacks[peer] &= <uint8_t> ~flag
+    if self.lacks[peer] == 0:
+        self.lacking -= 1
 
 
 cdef class Fabric:

@@ -38,6 +38,10 @@ cdef class Fabric:
         """Why the connection to world rank `peer` ended, for people; empty if nothing is known."""
         return ""
 
+    def lack_text(self, peer):
+        """What this process lacks for the connection with world rank `peer`, for people."""
+        return f"rank {self.rank} has no connection to rank {peer}"
+
     def disconnect(self, peer):
         """Close the connection to `peer` in good order."""
         self.handle.ops.disconnect(self.handle, peer)

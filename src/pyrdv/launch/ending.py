@@ -40,12 +40,12 @@ class Ending:
         self._gone = set()
         self._value = None  # the exception that ends the program
         self._before = None
-        world.engine.told = self.told
+        world.engine.blamed = self.blamed
         atexit.register(self._at_exit)
         if world.launch.size > 1:
             self._before, sys.excepthook = sys.excepthook, self._hook
 
-    def told(self, peer):
+    def blamed(self, peer):
         """An error is made that names `peer` (a rank of the world; -1: all that are gone)."""
         new = ({peer} if peer >= 0 else self._states()) - self._gone
         if new:
@@ -157,11 +157,12 @@ def _stopped(frame, at):
     """Whether an exception that passed at instruction `at` left `frame`; else it went on there."""
     if frame.f_lasti == at:
         return True
-    # A bare `raise` leaves the traceback as it was.
+    # A bare `raise`, and the end of `finally`, leave the traceback as it was.
     from opcode import opname
 
-    code = frame.f_code.co_code
-    return opname[code[frame.f_lasti]] == "RAISE_VARARGS" and code[frame.f_lasti + 1] == 0
+    number, argument = frame.f_code.co_code[frame.f_lasti:frame.f_lasti + 2]
+    name = opname[number]
+    return name == "RERAISE" or (name == "RAISE_VARARGS" and argument == 0)
 
 
 def flush_output():

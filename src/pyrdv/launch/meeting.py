@@ -34,13 +34,15 @@ class Host:
         self._aborted = False
         self._server = server.Server(
             self._loop, launch.size, launch.secret, launch.job, self._on_abort,
-            lambda text: print(f"pyrdv: {shown(text, 8192)}", file=sys.stderr), host.strip("[]"), int(port))
+            lambda text: print(f"pyrdv: {shown(text, 8192)}", file=sys.stderr),
+            host.strip("[]"), int(port))
         self._running = allocate_lock()
         self._running.acquire()
         start_new_thread(self._run, ())
 
     def _on_abort(self, rank, code, text):
-        print(f"pyrdv: rank {rank} ends the job with status {code}: {shown(text, 8192)}", file=sys.stderr)
+        print(f"pyrdv: rank {rank} ends the job with status {code}: {shown(text, 8192)}",
+              file=sys.stderr)
         self._aborted = True
 
     def _run(self):

@@ -144,7 +144,7 @@ class Job:
                      if key not in launch_env.MARKED}
         variables.update(self._extra_env)
         variables.update(PYRDV_SIZE=str(self._size), PYRDV_ADDRESS=self._server.address,
-                         PYRDV_DOOR=self._server.door,
+                         PYRDV_DOOR="" if self._agent else self._server.door,
                          PYRDV_JOB=name, PYRDV_SECRET_FD=str(slot))
         # An agent may start the program as a child.
         if self._program.wrapped or self._agent is not None:

@@ -3,9 +3,15 @@
 While something is awaited the engine is *armed*: any event makes its
 descriptor readable, the loop calls `Watcher.ready`, which makes progress and
 arms again.  Nothing awaited means nothing registered with the loop.
+
+A loop owns its watcher: by the callback that is registered with it, and by
+nothing else.  The engine knows loop and watcher by weak references only, so a
+loop that is closed, perhaps with waits left over, takes its watcher with it,
+which then disarms the engine.
 """
 
 import asyncio
+from weakref import ref
 
 
 class Watcher:
@@ -22,6 +28,9 @@ class Watcher:
         self.loop = loop
         self.waiting = {}
         self.armed = False
+
+    def __del__(self):
+        self.disarm()
 
     def add(self, request):
         """A future that ends when `request` is complete."""
@@ -88,37 +97,47 @@ class Watcher:
 
 
 def watcher(engine, loop):
-    """The watcher of `engine` in `loop`; made on first use."""
-    found = engine.watchers.get(loop)
+    """The watcher of `engine` in `loop`; made anew if nothing is awaited there."""
+    known = engine.watchers.get(loop)
+    found = None if known is None else known()
     if found is None:
-        found = engine.watchers[loop] = Watcher(engine, loop)
+        found = Watcher(engine, loop)
+        engine.watchers[loop] = ref(found)
     return found
+
+
+async def _complete(engine, request):
+    """Wait until `request` is complete.
+
+    No frame that waits keeps the watcher: with the loop's callback it would outlive its loop.
+    """
+    loop = asyncio.get_running_loop()
+    future = watcher(engine, loop).add(request)
+    try:
+        await future
+    finally:
+        watcher(engine, loop).discard(future)
 
 
 async def wait_request(engine, request):
     """Wait for `request` in the running loop; returns what ``request.wait()`` returns.
 
-    A cancelled wait withdraws a receive that was not matched.  If it was
-    matched already its message would be lost, so then the message wins: the
-    wait returns it and the cancellation is dropped.
+    A cancelled wait withdraws a receive that was not matched, or a send that was not announced.
+    Else the message would be lost, or the peer already has its place: then the message wins.  The
+    wait goes on, asleep; it returns the message and the cancellation is dropped.
     """
-    if engine is not None and not request.is_complete():
-        keeper = watcher(engine, asyncio.get_running_loop())
-        future = keeper.add(request)
+    cancellations = []
+    while engine is not None and not request.is_complete():
         try:
-            await future
-        except asyncio.CancelledError:
-            keeper.discard(future)
+            await _complete(engine, request)
+        except asyncio.CancelledError as error:
+            cancellations.append(error)
             request.Cancel()
-            if not request.is_complete():
-                while not request.is_complete():
-                    await asyncio.sleep(0)
-            if request.was_cancelled:
-                request.wait()
-                raise
-            task = asyncio.current_task()
-            if task is not None:
-                task.uncancel()
-        finally:
-            keeper.discard(future)
+    if cancellations and request.was_cancelled:
+        request.wait()
+        raise cancellations.pop()
+    task = asyncio.current_task()
+    while cancellations and task is not None:
+        cancellations.pop()
+        task.uncancel()
     return request.wait()

@@ -2,7 +2,7 @@
 """Waiting in the caller: spin, yield, sleep.
 
 Contract: called without the engine's lock, in an API call.  Nothing here
-raises except `wait`, which runs Python's signal handlers.
+raises except `wait`, which runs Python's signal handlers and says what this process lacks.
 """
 from libc.stdint cimport uint32_t, uint64_t
 

@@ -22,7 +22,10 @@ from pyrdv.engine.calls cimport (
     cpu_relax, engine_hopeless, engine_room, engine_sleep_finish, engine_sleep_prepare, engine_test,
     engine_turn)
 from pyrdv.engine.engine cimport Engine
-from pyrdv.engine.state cimport engine_t, op_t, ticks_scale
+from pyrdv.engine.lacking cimport complain
+from pyrdv.engine.state cimport OP_FINALIZED, engine_t, op_t, ticks_scale
+
+from pyrdv.errors import from_status
 
 
 cdef extern from "order.h" nogil:
@@ -189,6 +192,7 @@ cdef int wait(Engine engine, op_t *op, uint32_t generation) except -1:
         if done:
             return 0
         look_around(engine)
+        complain(engine, op, generation)
 
 
 cdef int help_pending(Engine engine, bint fully) except -1:
@@ -214,6 +218,8 @@ cdef int help_pending(Engine engine, bint fully) except -1:
 
 cdef int look_around(Engine engine) except -1:
     PyErr_CheckSignals()
+    if engine.closed:
+        raise from_status(OP_FINALIZED)
     if engine.notice is not None:
         engine.notice()
     return 0
@@ -252,7 +258,7 @@ def patience(longer, yields, waited, came):
     return learned(longer, yields, waited, came)
 
 
-def wait_until(Engine engine, condition, timeout=None):
+def wait_until(Engine engine not None, condition, timeout=None):
     """Make progress until `condition()` is true.
 
     Parameters

@@ -219,8 +219,8 @@ cdef pending_t *place_of(shm_t *self, int pid) noexcept nogil:
     cdef uint32_t i
     for i in range(self.base.size):
         address = <const address_t *> self.peers[i].address
-        if (address != NULL and address != own and <int> address.pid == pid and address.space == own.space
-                and own.space != 0 and self.peers[i].into == NULL
+        if (address != NULL and address != own and <int> address.pid == pid
+                and own.space != 0 and address.space == own.space and self.peers[i].into == NULL
                 and self.peers[i].caller.fd < 0):
             return &self.peers[i].caller
     return NULL

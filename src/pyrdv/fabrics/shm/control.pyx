@@ -8,7 +8,8 @@ C2  A peer's end is noticed at a socket: a hang-up, or a byte after which a
     at a door or in a ring by then.  So maintain takes what stood at the doors
     when it noticed an end (A5), then confirms it, and poll reports it after
     the ring is empty (F7).
-C3  wake_fd is an epoll descriptor over the doors and all channel sockets; everything that is not found in memory by arm comes as a byte, a
+C3  wake_fd is an epoll descriptor over the doors and all channel sockets;
+    everything that is not found in memory by arm comes as a byte, a
     connection or a hang-up (F8; S3 in channel.pxd).
 """
 from libc.errno cimport EHOSTUNREACH, EINVAL, ENOMEM, errno
@@ -23,7 +24,8 @@ from pyrdv.fabrics.shm.admission cimport (
     WATCH_DOOR, WATCH_INTO, WATCH_OUT, WATCH_TIMER, admission_arm, admission_close,
     admission_open, admission_timer, admit_all, admit_some, unwatch, watch)
 from pyrdv.fabrics.shm.channel cimport (
-    announce_then_look, end_peer, entry_t, note32, observe32, outbound_t, peer_t, publish32, refresh_room, ring_doorbell, shm_t)
+    announce_then_look, end_peer, entry_t, note32, observe32, outbound_t, peer_t, publish32,
+    refresh_room, ring_doorbell, shm_t)
 from pyrdv.fabrics.shm.datapath cimport datapath_ready
 from pyrdv.fabrics.shm.doors cimport address_t, credentials_t, reach
 from pyrdv.fabrics.shm.segment cimport (

@@ -30,6 +30,7 @@ cdef struct credentials_t:
 # no public one.  Without a private one, `own` says so.
 cdef open_doors(shm_t *self, address_t *own)
 # call.  A socket connected to the peer's door; -1 and *status otherwise.
-cdef int reach(shm_t *self, const address_t *address, credentials_t *who, int *status) noexcept nogil
+cdef int reach(shm_t *self, const address_t *address, credentials_t *who,
+               int *status) noexcept nogil
 # call.  Who connected, or listens, at the other end of `fd`.
 cdef bint credentials(int fd, credentials_t *out) noexcept nogil

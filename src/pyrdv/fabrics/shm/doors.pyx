@@ -156,7 +156,8 @@ cdef int refusal(shm_t *self, const address_t *address, bint private, int error)
     return FABRIC_FAILED
 
 
-cdef int reach(shm_t *self, const address_t *address, credentials_t *who, int *status) noexcept nogil:
+cdef int reach(shm_t *self, const address_t *address, credentials_t *who,
+               int *status) noexcept nogil:
     cdef const address_t *own = <const address_t *> self.peers[self.base.rank].address
     cdef bint private = own.reach != 0 and own.reach == address.reach
     cdef sockaddr_un where

@@ -6,7 +6,6 @@ from pyrdv.fabrics.shm.channel cimport inbound_t, outbound_t, shm_t
 from pyrdv.fabrics.shm.doors cimport address_t
 
 
-
 # All are ``call``.
 # A channel to `rank` with its memory, not connected yet; NULL and fabric_t.error.
 cdef outbound_t *prepare_outbound(shm_t *self, uint32_t rank,

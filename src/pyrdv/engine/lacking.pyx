@@ -1,0 +1,111 @@
+# cython: language_level=3
+"""Whether a wait cannot end because this process lacks something: a descriptor, memory, a right.
+
+A fabric that is refused something by the system says so per peer (`fabric_t.lacks`) and tries again
+later.  What depends on it is neither lost nor complete then, so:
+
+1. A call that needs a new connection raises ResourceError at once; nothing was started.
+2. A call that waits for something that such a connection must bring raises it, too, once it has
+   looked in vain for a while.  A request stays under way, and can be waited for again.
+3. Before an error is raised everything is tried once more: the program may just have closed files.
+4. Other operations are not disturbed.
+"""
+from libc.stdint cimport uint32_t
+
+from pyrdv.engine.calls cimport engine_lock, engine_unlock, wake_sleepers
+from pyrdv.engine.engine cimport Engine
+from pyrdv.engine.state cimport (
+    ANY_PEER, OP_COMPLETE, OP_LACKING, OP_POSTED, OP_QUEUED, OP_RECV, OP_SEND, OP_WAITING, engine_t,
+    op_t)
+from pyrdv.engine.step cimport maintain, turn
+from pyrdv.fabrics.contract cimport LACK_ACCEPT, LACK_CONNECT, fabric_t
+
+from pyrdv.errors import from_status
+
+
+cdef extern from "order.h" nogil:
+    uint32_t glance32(const uint32_t *where)
+
+
+cdef bint anything(const engine_t *e) noexcept nogil:
+    cdef int i
+    for i in range(e.fabric_count):
+        if glance32(&e.fabrics[i].lacking):
+            return True
+    return False
+
+
+cdef bint lacks(const engine_t *e, uint32_t rank, int flags) noexcept nogil:
+    cdef const fabric_t *fabric = e.peers[rank].fabric
+    return fabric != NULL and fabric.lacks != NULL and fabric.lacks[rank] & flags
+
+
+cdef bint find(const engine_t *e, uint32_t peer, int flags, uint32_t *found) noexcept nogil:
+    # The peer itself, or the first of all for a wildcard.
+    cdef uint32_t rank
+    for rank in range(e.size):
+        if (peer == ANY_PEER or peer == rank) and lacks(e, rank, flags):
+            found[0] = rank
+            return True
+    return False
+
+
+cdef bint concerned(const engine_t *e, const op_t *op, uint32_t *found) noexcept nogil:
+    if op.state == OP_POSTED:
+        return find(e, op.peer, LACK_ACCEPT, found)
+    if op.kind == OP_SEND:
+        return find(e, op.peer, LACK_CONNECT if op.state == OP_QUEUED else
+                    LACK_ACCEPT if op.state == OP_WAITING else LACK_CONNECT | LACK_ACCEPT, found)
+    return find(e, op.source if op.kind == OP_RECV else op.peer, LACK_CONNECT | LACK_ACCEPT, found)
+
+
+cdef void try_again(engine_t *e) noexcept nogil:
+    cdef uint32_t epoch = e.epoch
+    e.retry_at = 0
+    maintain(e)
+    turn(e)
+    wake_sleepers(e, epoch)
+
+
+cdef bint engine_lacking(engine_t *e, op_t *op, uint32_t generation, uint32_t *peer) noexcept nogil:
+    cdef bint found = False
+    engine_lock(&e.lock)
+    if op.generation == generation and op.state != OP_COMPLETE and concerned(e, op, peer):
+        try_again(e)
+        found = op.generation == generation and op.state != OP_COMPLETE and concerned(e, op, peer)
+    engine_unlock(&e.lock)
+    return found
+
+
+cdef bint engine_source_lacking(engine_t *e, uint32_t source, uint32_t *peer) noexcept nogil:
+    cdef bint found
+    engine_lock(&e.lock)
+    found = find(e, source, LACK_ACCEPT, peer)
+    if found:
+        try_again(e)
+        found = find(e, source, LACK_ACCEPT, peer)
+    engine_unlock(&e.lock)
+    return found
+
+
+cdef int complain(Engine engine, op_t *op, uint32_t generation) except -1:
+    cdef uint32_t peer = 0
+    if anything(engine.c) and engine_lacking(engine.c, op, generation, &peer):
+        raise lack(engine, peer)
+    return 0
+
+
+cdef int complain_source(Engine engine, uint32_t source) except -1:
+    cdef uint32_t peer = 0
+    if anything(engine.c) and engine_source_lacking(engine.c, source, &peer):
+        raise lack(engine, peer)
+    return 0
+
+
+cdef object lack(Engine engine, uint32_t peer):
+    return from_status(OP_LACKING, peer=peer, reason=engine.fabric_for(peer).lack_text(peer))
+
+
+cdef str reason(Engine engine, uint32_t peer):
+    fabric = engine.fabric_for(peer)
+    return (fabric.failure_text(peer) if fabric is not None else "") or engine.ends.get(peer, "")

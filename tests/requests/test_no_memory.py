@@ -1,0 +1,88 @@
+"""A received object that does not fit into memory: its receiver learns it, its sender is let go."""
+
+import pytest
+
+HEAD = """
+import resource
+import numpy as np
+from pyrdv import MPI
+comm = MPI.COMM_WORLD
+other = 1 - comm.rank
+SIZE = 60_000_000
+WHAT = {"array": lambda: np.ones(SIZE, "u1"), "bytes": lambda: bytes(SIZE),
+        "bytearray": lambda: bytearray(SIZE), "stream": lambda: "x" * SIZE,
+        "second": lambda: [np.ones(1_000_000, "u1"), np.ones(SIZE, "u1"), np.ones(70_000, "u1")]}
+
+def limited(call):
+    # The error of a call that has 20 MiB of address space to itself.
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (size + (20 << 20), before[1]))
+    try:
+        call()
+    except MemoryError as error:
+        return error
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+    raise AssertionError("no error")
+"""
+
+TAKERS = {
+    "recv": "comm.recv(source=0, tag=1)",
+    "any": "comm.recv()",
+    "irecv": "comm.irecv(source=0, tag=1).wait()",
+    "several": "MPI.Request.waitall([comm.irecv(source=0, tag=1), comm.irecv(source=0, tag=4)])",
+    "mrecv": "comm.mprobe(source=0, tag=1).recv()",
+    "duplicate": "twin.recv(source=0, tag=1)",
+}
+
+
+@pytest.mark.parametrize("what", ["array", "bytes", "bytearray", "stream", "second"])
+def test_every_kind_of_object(jobs, what):
+    """The sender's request ends, the receiver gets MemoryError, and the next message passes."""
+    outcome = jobs.run(HEAD + f"""
+if comm.rank == 0:
+    comm.isend(WHAT[{what!r}](), 1, 1).wait()
+    comm.ssend("after", 1, 2)
+else:
+    error = limited(lambda: comm.recv(source=0, tag=1))
+    assert isinstance(error, MPI.Exception) and "rank 0" in str(error), error
+    assert "RLIMIT_AS" in str(error) and " bytes" in str(error), error
+    assert comm.recv(source=0, tag=2) == "after"
+    counters = MPI.counters()
+    assert counters["posted"] == 0 and counters["messages_in_use"] == 0, counters
+    print("told")
+""", 2)
+    assert outcome.ok().out == "told\n"
+
+
+@pytest.mark.parametrize("taker", TAKERS)
+def test_every_call_that_receives(jobs, taker):
+    """Whichever call takes the object, in a world of three and on another communicator as well."""
+    outcome = jobs.run(HEAD + f"""
+twin = comm.Dup()
+carrier = twin if {taker!r} == "duplicate" else comm
+if comm.rank == 0:
+    carrier.isend(WHAT["array"](), 1, 1).wait()
+    comm.send("beside", 1, 4)
+    comm.ssend("after", 1, 2)
+elif comm.rank == 1:
+    limited(lambda: {TAKERS[taker]})
+    assert comm.recv(source=0, tag=2) == "after"
+    print("told")
+comm.Barrier()
+""", 3)
+    assert outcome.ok().out == "told\n"
+
+
+def test_an_object_sent_to_oneself(jobs):
+    """The same without any peer: `isend` and `recv` on one rank."""
+    outcome = jobs.alone(HEAD + """
+sent = comm.isend(WHAT["array"](), 0, 1)
+limited(lambda: comm.recv(source=0, tag=1))
+sent.wait()
+comm.isend("after", 0, 2)
+assert comm.recv(source=0, tag=2) == "after"
+print("told")
+""")
+    assert outcome.ok().out == "told\n"
