@@ -19,8 +19,8 @@ B6. WELCOME and all that follows is sealed: a MAC over the frame and its number,
     not encrypted. Numbers of retired kinds (16 to 18 and 33) are not used again.
 
 Sequence: client HELLO, server CHALLENGE (with its proof), client PROOF, server WELCOME; or at any
-point server REFUSE and close. A forged REFUSE can keep a rank from joining, as closing the connection
-can; it can do no more.
+point server REFUSE and close. A forged REFUSE can keep a rank from joining, as closing the
+connection can; it can do no more.
 """
 
 import os

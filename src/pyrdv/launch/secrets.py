@@ -1,10 +1,10 @@
 """How ranks of ``pyrdv run`` get the job's secret: by a pipe that can be read once.
 
-Variables and arguments of a process can be read by every process of its user, even after the process
-has removed them. So only the number of a descriptor is in the environment (``PYRDV_SECRET_FD``).
-Behind it is a pipe of the rank's own that holds the secret, and has no writer. Whoever joins takes it
-and closes the descriptor, so children of a rank do not inherit it. Wrappers hand it on like any
-descriptor above 2 that they do not close.
+Variables and arguments of a process can be read by every process of its user, even after the
+process has removed them. So only the number of a descriptor is in the environment
+(``PYRDV_SECRET_FD``). Behind it is a pipe of the rank's own that holds the secret, and has no
+writer. Whoever joins takes it and closes the descriptor, so children of a rank do not inherit it.
+Wrappers hand it on like any descriptor above 2 that they do not close.
 """
 
 import os
