@@ -16,7 +16,7 @@ SECRET_BYTES = 32
 
 
 def offer(secret, slot):
-    """Make descriptor `slot` the end of a pipe that holds `secret`; closed when a program starts."""
+    """Make `slot` the end of a pipe that holds `secret`; closed when a program starts."""
     read, write = os.pipe()
     try:
         os.write(write, secret)
@@ -42,14 +42,14 @@ def take(fd):
         secret = os.read(fd, SECRET_BYTES + 1)
     except OSError:
         raise ConfigError(
-            f"PYRDV_SECRET_FD={fd}: `pyrdv run` hands the secret of the job over by this descriptor, "
-            "and a program between it and this process has closed it; such programs must leave "
+            f"PYRDV_SECRET_FD={fd}: `pyrdv run` hands the secret of the job over by this "
+            "descriptor, and a program between it and this process has closed it; such programs must leave "
             "descriptors open (in Python: subprocess with close_fds=False, or os.execv)",
             variable="PYRDV_SECRET_FD", value=str(fd)) from None
     os.close(fd)
     if len(secret) != SECRET_BYTES:
         raise ConfigError(
-            f"PYRDV_SECRET_FD={fd}: another process has taken the secret of the job, so that one is "
-            "the rank: of the processes below a program that is not Python, one may use pyrdv",
+            f"PYRDV_SECRET_FD={fd}: another process has taken the secret of the job, so that "
+            "one is the rank: of the processes below a program that is not Python, one may use pyrdv",
             variable="PYRDV_SECRET_FD", value=str(fd))
     return secret
