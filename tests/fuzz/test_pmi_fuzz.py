@@ -17,12 +17,14 @@ fuzz = settings(max_examples=EXAMPLES, deadline=None, derandomize="FUZZ_EXAMPLES
 
 #: What a manager says when two ranks join and exchange; the first value is the job's secret.
 RIGHT = [b"cmd=response_to_init rc=0", b"cmd=maxes vallen_max=1024", b"cmd=my_kvsname kvsname=k",
-         b"cmd=put_result rc=0", b"cmd=barrier_out rc=0", b"cmd=get_result rc=0 value=1." + b"A" * 43,
+         b"cmd=put_result rc=0", b"cmd=barrier_out rc=0",
+         b"cmd=get_result rc=0 value=1." + b"A" * 43,
          b"cmd=put_result rc=0", b"cmd=barrier_out rc=0", b"cmd=get_result rc=0 value=1.YQ",
          b"cmd=get_result rc=0 value=1.Yg"]
 
-words = st.sampled_from([b"cmd", b"rc", b"value", b"vallen_max", b"kvsname", b"maxes", b"get_result",
-                         b"0", b"-1", b"1.", b"2.YQ", b"=", b"==", b" ", b"\xff", b"\x1b[2J", b"\r"])
+words = st.sampled_from([b"cmd", b"rc", b"value", b"vallen_max", b"kvsname", b"maxes",
+                         b"get_result", b"0", b"-1", b"1.", b"2.YQ", b"=", b"==", b" ", b"\xff",
+                         b"\x1b[2J", b"\r"])
 lines = (st.lists(words, max_size=8).map(b"".join) | st.binary(max_size=40)
          | st.sampled_from(RIGHT))
 

@@ -1,4 +1,4 @@
-"""How ranks get the job's secret (pyrdv.launch.secrets): not where others of the user can read it."""
+"""How ranks get the job's secret (pyrdv.launch.secrets): not by the environment."""
 
 import os
 import sys

@@ -43,13 +43,14 @@ def take(fd):
     except OSError:
         raise ConfigError(
             f"PYRDV_SECRET_FD={fd}: `pyrdv run` hands the secret of the job over by this "
-            "descriptor, and a program between it and this process has closed it; such programs must leave "
-            "descriptors open (in Python: subprocess with close_fds=False, or os.execv)",
+            "descriptor, and a program between it and this process has closed it; such programs "
+            "must leave descriptors open (in Python: subprocess with close_fds=False, or os.execv)",
             variable="PYRDV_SECRET_FD", value=str(fd)) from None
     os.close(fd)
     if len(secret) != SECRET_BYTES:
         raise ConfigError(
             f"PYRDV_SECRET_FD={fd}: another process has taken the secret of the job, so that "
-            "one is the rank: of the processes below a program that is not Python, one may use pyrdv",
+            "one is the rank: of the processes below a program that is not Python, one may use "
+            "pyrdv",
             variable="PYRDV_SECRET_FD", value=str(fd))
     return secret
