@@ -23,20 +23,6 @@ def test_exchange_gives_every_rank_all_values_in_order(bench, size):
     assert one.said == []
 
 
-def test_put_get_and_fence(bench):
-    one = bench(2)
-    a, b = one.client(0), one.client(1)
-    waiting = threading.Timer(0.2, lambda: b.put(b"late", b"value"))
-    waiting.start()
-    assert a.get(1, b"late", 10) == b"value"
-    a.put(b"k", b"1")
-    a.put(b"k", b"2")
-    at_once(a.fence, b.fence)
-    assert b.get(0, b"k") == b"2"
-    assert a.get(0, b"k") == b"2"
-    waiting.join()
-
-
 def test_timeout_names_who_is_missing_and_the_client_stays_usable(bench):
     one = bench(3)
     a, b = one.client(0), one.client(1)
@@ -44,49 +30,17 @@ def test_timeout_names_who_is_missing_and_the_client_stays_usable(bench):
         a.exchange(b"x", timeout=0.3)
     assert "not connected: 2" in str(caught.value) and "step: 1" in str(caught.value)
     assert "PYRDV_TIMEOUT_START" in str(caught.value)
-    with pytest.raises(BootstrapError, match="to publish b'never'"):
-        a.get(1, b"never", timeout=0.1)
-    b.put(b"now", b"v")
-    assert a.get(1, b"now", 10) == b"v"
     c = one.client(2)
     assert at_once(lambda: a.exchange(b"A"), lambda: b.exchange(b"B"),
                    lambda: c.exchange(b"C")) == [[b"A", b"B", b"C"]] * 3
 
 
-def test_different_steps_are_an_error_on_all(bench):
-    one = bench(2)
-    a, b = one.client(0), one.client(1)
-    for error in at_once(a.fence, lambda: b.exchange(b"x")):
-        assert isinstance(error, BootstrapError) and "fence()" in str(error)
-
-
 def test_limits_are_named_and_harm_nothing(bench):
     one = bench(1)
     a = one.client(0)
-    for call in (lambda: a.put(b"k" * 257, b""), lambda: a.put(b"k", bytes((1 << 20) + 1)),
-                 lambda: a.exchange(bytes((1 << 20) + 1)), lambda: a.get(1, b"k")):
-        with pytest.raises(BootstrapError, match="limit of|no rank 1"):
-            call()
+    with pytest.raises(BootstrapError, match="limit of 1048576"):
+        a.exchange(bytes((1 << 20) + 1))
     assert a.exchange(b"fine") == [b"fine"]
-
-
-def test_store_of_one_rank_is_bounded(bench):
-    one = bench(2)
-    a, b = one.client(0), one.client(1)
-    with pytest.raises(BootstrapError):
-        for number in range(40):
-            a.put(b"%d" % number, bytes(1 << 20))
-        a.get(0, b"39")
-    assert any("rank 0" in text and "store" in text for text in one.said)
-    assert [(n[0], n[1]) for n in wait_notices(b)] == [(0, "lost")]
-
-
-def test_rewriting_a_key_does_not_fill_the_store(bench):
-    one = bench(1)
-    a = one.client(0)
-    for number in range(40):
-        a.put(b"same", bytes([number]) * (1 << 20))
-    assert a.get(0, b"same") == b"\x27" * (1 << 20)
 
 
 def test_leaving_in_order_and_otherwise(bench):
@@ -103,7 +57,7 @@ def test_leaving_in_order_and_otherwise(bench):
     assert a.notices() == []
     b.leave()  # again: nothing happens
     with pytest.raises(BootstrapError, match="has left"):
-        b.put(b"x", b"")
+        b.exchange(b"x")
 
 
 def test_reported_end_comes_with_its_reason_and_only_once(bench):
@@ -124,10 +78,7 @@ def test_late_comer_hears_of_earlier_ends(bench):
     found = wait_notices(late, 2)
     assert sorted((rank, kind) for rank, kind, _ in found) == [(1, "left"), (2, "lost")]
     with pytest.raises(PeerLostError, match="rank 2 was killed by signal 11|rank 1 left"):
-        late.fence(10)
-    with pytest.raises(PeerLostError, match="signal 11") as caught:
-        late.get(2, b"never", 10)
-    assert caught.value.peer == 2
+        late.exchange(b"x", 10)
 
 
 def test_waiting_for_a_rank_that_dies_ends_at_once(bench):
@@ -135,7 +86,7 @@ def test_waiting_for_a_rank_that_dies_ends_at_once(bench):
     a, b, c = [one.client(rank) for rank in range(3)]
     timer = threading.Timer(0.2, c.close)
     timer.start()
-    for error in at_once(lambda: a.exchange(b"", 30), lambda: b.get(2, b"k", 30)):
+    for error in at_once(lambda: a.exchange(b"", 30), lambda: b.exchange(b"", 30)):
         assert isinstance(error, PeerLostError) and error.peer == 2
     timer.join()
 
@@ -160,12 +111,12 @@ def test_end_of_the_launcher(bench):
     waiting = threading.Timer(0.2, one.stop)
     waiting.start()
     with pytest.raises(BootstrapError, match="launcher .* is gone"):
-        a.fence(30)
+        a.exchange(b"x", 30)
     waiting.join()
     assert [found[:2] for found in wait_notices(b)] == [(-1, "launcher")]
     assert b.notices() == [] and b.fileno() == -1
     with pytest.raises(BootstrapError, match="is gone"):
-        b.put(b"x", b"")
+        b.exchange(b"x")
     b.abort(1, "nobody hears it")
     b.leave()
 
@@ -183,11 +134,7 @@ def test_alone_has_the_same_methods():
     alone = bootstrap.Client.connect(env.detect({}), 1)
     public = {name for name in dir(bootstrap.Client) if not name.startswith("_")} - {"connect"}
     assert public <= set(dir(alone))
-    alone.put(b"k", b"v")
-    alone.fence()
-    assert alone.get(0, b"k") == b"v" and alone.exchange(b"x") == [b"x"]
+    assert alone.exchange(b"x") == [b"x"]
     assert alone.notices() == [] and alone.fileno() == -1
-    with pytest.raises(BootstrapError, match="never put"):
-        alone.get(0, b"other")
     alone.abort(1)
     alone.leave()

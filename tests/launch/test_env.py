@@ -121,7 +121,7 @@ def test_child_processes_and_threads_of_a_rank(jobs):
                 client.leave()
                 os._exit(0)
             os.waitpid(pid, 0)
-            client.fence()
+            client.exchange(b"")
             client.leave()
         """, 2)
     assert status == 0, err

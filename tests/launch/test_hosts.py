@@ -133,7 +133,7 @@ def test_failures_name_the_host(jobs, code, status):
 
 def test_interrupt_reaches_the_child_of_an_agent(jobs):
     process = jobs.start("""
-        client = join(); client.fence()
+        client = join(); client.exchange(b"")
         open(f"up{launch.rank}", "w").close()
         try: time.sleep(60)
         except KeyboardInterrupt: print("cleaned", launch.rank)
@@ -169,7 +169,7 @@ def test_options_that_do_not_fit(jobs, options, status, part):
 def test_another_address(jobs):
     for address in ("127.0.0.5", "localhost", "[::1]"):
         status, out, err = jobs.run(
-            "client = join(); client.fence(); print(launch.address.rpartition(':')[0])"
+            "client = join(); client.exchange(b''); print(launch.address.rpartition(':')[0])"
             "; client.leave()", 2, "--address", address)
         where = {"localhost": "127.0.0.1"}.get(address, address)
         if address == "[::1]" and "cannot listen on ::1" in err:

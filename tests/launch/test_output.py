@@ -53,7 +53,7 @@ def test_two_ranks_and_both_streams_into_one_pipe(jobs):
 def test_with_prefix_and_an_abort_at_the_end(jobs):
     """Nothing that was written before the abort is lost."""
     code = WRITER + """
-    client = join(); client.fence()
+    client = join(); client.exchange(b"")
     if launch.rank == 1: client.abort(3); os._exit(3)
     time.sleep(60)
 """

@@ -124,9 +124,10 @@ def test_status_of_an_orderly_end(hydra):
 class Manager:
     """Answers as it is told, and notes what it was asked."""
 
-    def __init__(self, answers=None, vallen=1024, size=1):
+    def __init__(self, answers=None, vallen=1024, size=1, cut=False):
         self.answers = answers or {}
         self.vallen = vallen
+        self.cut = cut      # an answer that was given is the last, and has no line end
         self.store = {}
         self.asked = []
         self.ours, theirs = socket.socketpair()
@@ -142,6 +143,9 @@ class Manager:
                 self.asked.append(line.decode().strip())
                 reply = self.reply(dict(word.partition("=")[::2] for word in line.decode().split()))
                 if reply is None:
+                    return
+                if self.cut and reply in self.answers.values():
+                    self.ours.sendall(reply.encode())
                     return
                 self.ours.sendall(reply.encode() + b"\n")
 
@@ -185,10 +189,55 @@ def test_values_travel_in_short_pieces(nbytes, vallen):
     {"init": "cmd=response_to_init rc=-1"}, {"get_maxes": "cmd=unknown"},
     {"get_my_kvsname": "rubbish"}, {"put": "cmd=put_result rc=-1"},
     {"get": "cmd=get_result rc=-1"}, {"barrier_in": "cmd=barrier_out rc=9"},
-    {"get": "cmd=get_result rc=0 value=nonsense"}])
+    {"get": "cmd=get_result rc=0 value=nonsense"}, {"get": "cmd=get_result rc=0"},
+    {"get_maxes": "cmd=maxes"}, {"get_maxes": "cmd=maxes vallen_max=many"},
+    {"get_maxes": "cmd=maxes vallen_max=-5"}, {"get_maxes": "cmd=maxes vallen_max=3"},
+    {"get_maxes": "cmd=maxes vallen_max=\u0663\u0664"}, {"get_my_kvsname": "cmd=my_kvsname"},
+    {"get": "cmd=get_result rc=0 value=1.a"}, {"get": "cmd=get_result rc=0 value=1.****"},
+    {"get": "cmd=get_result rc=0 value=1.\u00e9abc"}, {"get": "cmd=get_result rc=0 value=0."},
+    {"get": "cmd=get_result rc=0 value=9999999999."}, {"get": "cmd=get_result value=\u0661.YQ"},
+    {"init": ""}, {"init": "\x1b[2J \x07"}])
 def test_wrong_answers_are_told(answers):
-    with pytest.raises(BootstrapError, match="process manager"):
+    """P4: one error, with the line, in characters that can be printed."""
+    with pytest.raises(BootstrapError, match="process manager answered '") as caught:
         pmi.Client.connect(Manager(answers).launch, 10).exchange(b"x")
+    assert str(caught.value).isprintable() and "PMI-1" in str(caught.value)
+    line, = answers.values()
+    assert line in str(caught.value) or not line.isprintable()
+
+
+def test_lines_that_have_no_end_or_are_cut():
+    with pytest.raises(BootstrapError, match="without an end: 'xxx"):
+        pmi.Client.connect(Manager({"init": "x" * 100_000}, cut=True).launch, 10)
+    with pytest.raises(BootstrapError, match="closed the connection behind 'cmd=maxes val'"):
+        pmi.Client.connect(Manager({"get_maxes": "cmd=maxes val"}, cut=True).launch, 10)
+
+
+@pytest.mark.parametrize("told, why", [
+    (b"", "closed"), (b"x" * 9000, "size is missing"), (b"\n" * 4, "size is missing"),
+    (b"cmd=initack rc=0\ncmd=set size=2\ncmd=set rank=2\ncmd=set debug=0\n", "rank is no whole"),
+    (b"cmd=initack rc=0\ncmd=set size=-1\ncmd=set rank=0\ncmd=set \xff\n", "size is no whole")])
+def test_greetings_that_are_wrong(told, why):
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def greet():
+        try:
+            while True:
+                one, _ = listener.accept()
+                with one:
+                    one.sendall(told)
+                    one.recv(100)
+        except OSError:
+            pass  # the test is over
+
+    thread = threading.Thread(target=greet, daemon=True)
+    thread.start()
+    port = listener.getsockname()[1]
+    with pytest.raises(BootstrapError, match=f"speak PMI-1: .*({why}|reset)"):
+        pmi.Client.connect(env.detect({"PMI_PORT": f"127.0.0.1:{port}", "PMI_ID": "0"}), 0.3)
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    thread.join(10)
 
 
 @pytest.mark.parametrize("silent", ["init", "barrier_in", "get"])

@@ -114,7 +114,7 @@ def test_a_rank_that_ends_early_with_0_ends_nobody(jobs):
 def test_abort(jobs, code, status):
     began = time.monotonic()
     got, out, err = jobs.run(f"""
-        client = join(); client.fence()
+        client = join(); client.exchange(b"")
         print("before", launch.rank)
         if launch.rank == 1: client.abort({code}, "matrix is singular"); os._exit(99)
         time.sleep(60)
@@ -127,7 +127,7 @@ def test_abort(jobs, code, status):
 
 def test_the_others_learn_of_a_dead_rank_before_they_are_ended(jobs):
     status, out, err = jobs.run("""
-        client = join(); client.fence()
+        client = join(); client.exchange(b"")
         if launch.rank == 1: os.kill(os.getpid(), signal.SIGKILL)
         try:
             client.exchange(b"")
@@ -145,7 +145,7 @@ def test_the_others_learn_of_a_dead_rank_before_they_are_ended(jobs):
 def test_ranks_that_never_join_do_not_hang_those_who_wait(jobs):
     status, out, _ = jobs.run("""
         if launch.rank == 1: sys.exit(0)
-        try: join().fence()
+        try: join().exchange(b"")
         except Exception as error: print(type(error).__name__, error)
         """, 2)
     assert status == 0 and "PeerLostError rank 1 ended with status 0 without joining" in out
@@ -154,7 +154,7 @@ def test_ranks_that_never_join_do_not_hang_those_who_wait(jobs):
 def test_last_words_come_before_the_end(jobs):
     """leave() just before the process ends is never taken for a loss."""
     status, out, err = jobs.run("""
-        client = join(); client.fence()
+        client = join(); client.exchange(b"")
         if launch.rank: client.leave(); os._exit(0)
         seen = []
         while len(seen) < 7: seen += client.notices(); time.sleep(0.005)
@@ -167,7 +167,7 @@ def test_last_words_come_before_the_end(jobs):
 
 def test_exec_of_another_program_is_no_failure(jobs):
     status, out, err = jobs.run("""
-        client = join(); client.fence()
+        client = join(); client.exchange(b"")
         for _ in range(20): assert os.system("true") == 0
         if launch.rank == 1:
             os.execvp("sh", ["sh", "-c", "ls /proc/self/fd | wc -l; exit 0"])
@@ -184,7 +184,7 @@ def test_sigkill_follows_sigterm_after_the_time_given(jobs):
     began = time.monotonic()
     status, _, err = jobs.run("""
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        client = join(); client.fence()
+        client = join(); client.exchange(b"")
         if launch.rank == 3: os._exit(4)
         time.sleep(100)
         """, 8, "--grace", "0.1", "--kill-after", "3")
@@ -208,7 +208,7 @@ def test_nested_run_is_a_job_of_its_own(jobs):
                        "client.leave()", "inner.py")
     status, out, err = jobs.run(f"""
         import subprocess
-        client = join(); client.fence()
+        client = join(); client.exchange(b"")
         done = subprocess.run([sys.executable, "-m", "pyrdv.tools.cli", "run", "-n", "3",
                                {inner!r}], capture_output=True, text=True)
         print(done.stdout, end="")
@@ -332,7 +332,7 @@ def test_nothing_is_left_in_the_file_system(jobs):
     places = ["/tmp", "/dev/shm", os.environ.get("TMPDIR", "/tmp"), str(jobs.folder)]
     before = [set(os.listdir(place)) for place in places]
     status, _, _ = jobs.run("""
-        client = join(); client.fence()
+        client = join(); client.exchange(b"")
         os.kill(os.getpid(), signal.SIGKILL)
         """, 3)
     assert status == 137
@@ -347,7 +347,7 @@ def test_nothing_is_left_in_the_file_system(jobs):
 def test_closed_standard_descriptors(jobs, closed):
     """No rank gets a descriptor of the launcher's own; where it may still write, it does."""
     status, out, _ = jobs.run("""
-        client = join(); client.fence()
+        client = join(); client.exchange(b"")
         inputs = [os.readlink("/proc/self/fd/0"), os.read(0, 10)]
         with open(f"input{launch.rank}", "w") as file: file.write(str(inputs))
         print("out")

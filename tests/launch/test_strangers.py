@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from pyrdv.errors import BootstrapError, LaunchError, VersionError
+from pyrdv.errors import BootstrapError, LaunchError, PeerLostError, VersionError
 from pyrdv.launch import bootstrap, dialing, env, frames, gate, server
 from pyrdv.launch.loop import Loop
 from tests.support import strangers
@@ -266,12 +266,122 @@ def test_a_thousand_connections_do_not_prevent_the_start(bench):
 def test_broken_frames_of_an_authenticated_rank_end_only_its_connection(bench):
     one = bench(2)
     a, b = one.client(0), one.client(1)
-    b._sock.sendall(struct.pack("!IBI", 1 << 30, frames.PUT, 0))
+    b._sock.sendall(struct.pack("!IBI", 1 << 30, frames.EXCHANGE, 0))
     (rank, kind, _), = wait_notices(a)
     assert (rank, kind) == (1, "lost")
     assert any("rank 1" in text and "announces 1073741824 bytes" in text for text in one.said)
-    a.put(b"still", b"fine")
-    assert a.get(0, b"still") == b"fine"
+    with pytest.raises(PeerLostError, match="rank 1"):
+        a.exchange(b"still heard", 10)
+
+
+# --- on the way -----------------------------------------------------------------------------
+
+
+class Between:
+    """Somebody who sees, and may change, what a rank and the launcher say to each other."""
+
+    def __init__(self, one, rank):
+        relay = socket.create_server(("127.0.0.1", 0))
+        address = f"127.0.0.1:{relay.getsockname()[1]}"
+        self.launch = env.Launch(rank, one.size, address, SECRET, "job", "test")
+        self.one, self.relay, self.seen, self.threads = one, relay, {}, []
+        self.change = {"rank": lambda data: data, "launcher": lambda data: data}
+        self.start(self.serve)
+
+    def start(self, target, *args):
+        self.threads.append(threading.Thread(target=target, args=args))
+        self.threads[-1].start()
+
+    def serve(self):
+        rank, _ = self.relay.accept()
+        launcher = self.one.raw()
+        self.ends = rank, launcher
+        self.start(self.pump, "rank", rank, launcher)
+        self.start(self.pump, "launcher", launcher, rank)
+
+    def pump(self, who, source, sink):
+        try:
+            while data := source.recv(65536):
+                self.seen[who] = data
+                sink.sendall(self.change[who](data))
+            sink.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # one of them gave up, as it should
+
+    def close(self):
+        for end in self.ends:
+            try:
+                end.shutdown(socket.SHUT_RDWR)  # a close would not end a recv of another thread
+            except OSError:
+                pass
+        for thread in self.threads:
+            thread.join(20)
+        for end in (*self.ends, self.relay):
+            end.close()
+
+
+def flipped(data, at):
+    at %= len(data)
+    return data[:at] + bytes((data[at] ^ 1,)) + data[at + 1:]
+
+
+# Bytes of the number of a request, the body and the seal; others change the length or the kind.
+@pytest.mark.parametrize("at", [5, 8, 9, 11, -1, -16])
+def test_a_changed_frame_of_a_rank_ends_its_connection(bench, at):
+    """B6: and it changes nothing in the job: the others do not get what it says."""
+    one = bench(2)
+    between = Between(one, 0)
+    a, b = bootstrap.Client.connect(between.launch, 20), one.client(1)
+    between.change["rank"] = lambda data: flipped(data, at)
+    told = at_once(lambda: a.exchange(b"true", 20), lambda: b.exchange(b"b", 20))
+    assert isinstance(told[0], BootstrapError) and isinstance(told[1], PeerLostError), told
+    assert any("rank 0" in text and "wrong seal" in text for text in one.said)
+    assert one.aborts == []
+    between.close()
+
+
+@pytest.mark.parametrize("how", ["repeat", "abort", "leave out"])
+def test_frames_that_a_rank_did_not_send_now(bench, how):
+    """B6: an old frame, one without the key, and one that is missing."""
+    one = bench(2)
+    between = Between(one, 0)
+    a, b = bootstrap.Client.connect(between.launch, 20), one.client(1)
+    assert at_once(lambda: a.exchange(b"1"), lambda: b.exchange(b"2"))[0] == [b"1", b"2"]
+    first, kept = between.seen["rank"], threading.Event()
+    between.change["rank"] = {
+        "repeat": lambda data: first, "leave out": lambda data: (kept.set(), b"")[1],
+        "abort": lambda data: frames.frame(frames.ABORT, 0, frames.pack_number_text(9, "mine"))
+        + bytes(frames.SEAL_BYTES)}[how]
+    if how == "leave out":
+        a.abort(3, "this is left out")
+        assert kept.wait(20)
+        between.change["rank"] = lambda data: data
+    told = at_once(lambda: a.exchange(b"3", 20), lambda: b.exchange(b"4", 20))
+    assert isinstance(told[1], PeerLostError) and one.aborts == []
+    assert any("wrong seal" in text for text in one.said)
+    between.close()
+
+
+@pytest.mark.parametrize("at", [5, 12, -1])
+def test_a_changed_frame_of_the_launcher_ends_the_connection(bench, at):
+    one = bench(1)
+    between = Between(one, 0)
+    a = bootstrap.Client.connect(between.launch, 20)
+    between.change["launcher"] = lambda data: flipped(data, at)
+    with pytest.raises(BootstrapError, match="broken frame: .*wrong seal"):
+        a.exchange(b"x", 20)
+    assert [found[:2] for found in a.notices()] == [(-1, "launcher")]
+    between.close()
+
+
+def test_directions_and_connections_have_keys_of_their_own():
+    """B6: what the launcher sent is worth nothing as a rank's, nor on another connection."""
+    made = [frames.seals(SECRET, b"hello", once, theirs)
+            for once, theirs in ((b"a" * 16, b"b" * 16), (b"a" * 16, b"c" * 16),
+                                 (b"d" * 16, b"b" * 16))]
+    first = [seal.frame(frames.EXCHANGE, 1, b"x") for pair in made for seal in pair]
+    again = [seal.frame(frames.EXCHANGE, 1, b"x") for pair in made for seal in pair]
+    assert len({*first, *again}) == 12
 
 
 # --- the door and the port ------------------------------------------------------------------

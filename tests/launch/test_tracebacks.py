@@ -81,7 +81,7 @@ def test_tracebacks_of_ranks_do_not_mix(jobs):
     """Three ranks that write theirs slowly and at the same time, and one that goes on."""
     _, _, err = jobs.run("""
         import traceback
-        client = join(); client.fence()
+        client = join(); client.exchange(b"")
         def deep(n):
             if n: deep(n - 1)
             raise ValueError(launch.rank)
@@ -89,7 +89,7 @@ def test_tracebacks_of_ranks_do_not_mix(jobs):
         except ValueError: text = traceback.format_exc()
         for line in text.splitlines(keepends=True):
             os.write(2, line.encode())
-            client.fence()
+            client.exchange(b"")
         print(f"on {launch.rank}", file=sys.stderr)
         client.leave()
         """, 3, "-l")

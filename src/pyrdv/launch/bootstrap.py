@@ -24,12 +24,13 @@ PAUSE_SECONDS = 0.1     # the longest between two tries to join
 class Client:
     """The connection of one rank to its launcher; made by `connect`."""
 
-    def __init__(self, launch, sock, reader):
+    def __init__(self, launch, sock, reader, seal):
         self.rank = launch.rank
         self.size = launch.size
         self._address = launch.address
         self._sock = sock
         self._reader = reader
+        self._seal = seal
         self._lock = RLock()
         self._notices = []
         self._unsent = bytearray()
@@ -70,8 +71,7 @@ class Client:
             sock = None
             try:
                 sock = knock(launch.door) or dial(launch.address, deadline)
-                reader = _handshake(sock, launch, deadline)
-                return Client(launch, sock, reader)
+                return Client(launch, sock, *_handshake(sock, launch, deadline))
             except _Again as error:
                 # The launcher makes room by closing what has not authenticated yet, so an early
                 # end of a connection says nothing: try again until time is up.
@@ -91,62 +91,6 @@ class Client:
 
     # --- what a rank does ------------------------------------------------------------------------
 
-    def put(self, key, value):
-        """Publish ``value`` under ``key`` for the other ranks; does not wait.
-
-        Parameters
-        ----------
-        key : bytes
-            At most 256 bytes.
-        value : bytes
-            At most 1 MiB; 16 MiB in all per rank.
-
-        Raises
-        ------
-        BootstrapError
-            Too long, or the launcher is gone.
-        """
-        _bounded("key", key, frames.MAX_KEY)
-        _bounded("value", value, frames.MAX_VALUE)
-        with self._lock:
-            self._transmit(frames.PUT, 0, frames.pack_put(key, value), None)
-
-    def get(self, rank, key, timeout=60.0):
-        """Return what ``rank`` put under ``key``, waiting until it does.
-
-        Parameters
-        ----------
-        rank : int
-        key : bytes
-        timeout : float
-            Seconds; None waits without end.
-
-        Raises
-        ------
-        PeerLostError
-            That rank ended without putting it.
-        BootstrapError
-            The time is up, the rank does not exist, or the launcher is gone.
-        """
-        _bounded("key", key, frames.MAX_KEY)
-        if not 0 <= rank < self.size:
-            raise BootstrapError(f"there is no rank {rank} in a job of {self.size}")
-        body = rank.to_bytes(4, "big") + key
-        return self._ask(frames.GET, body, frames.VALUE, timeout,
-                         f"rank {rank} to publish {key!r}")
-
-    def fence(self, timeout=60.0):
-        """Wait until every rank is here; what they put before is then visible to all.
-
-        Raises
-        ------
-        PeerLostError
-            A rank ended before it came here.
-        BootstrapError
-            The time is up (the text names the ranks that are missing), or the launcher is gone.
-        """
-        self._ask(frames.FENCE, b"", frames.FENCED, timeout, "all ranks to reach the fence")
-
     def exchange(self, value, timeout=60.0):
         """Give ``value`` to all ranks and return the values of all, in the order of ranks.
 
@@ -164,10 +108,15 @@ class Client:
 
         Raises
         ------
-        PeerLostError, BootstrapError
-            As for `fence`.
+        PeerLostError
+            A rank ended before it came here.
+        BootstrapError
+            Too long, the time is up (the text names the ranks that are missing), or the launcher
+            is gone.
         """
-        _bounded("value", value, frames.MAX_VALUE)
+        if len(value) > frames.MAX_VALUE:
+            raise BootstrapError(
+                f"value of {len(value)} bytes is above the limit of {frames.MAX_VALUE}")
         body = self._ask(frames.EXCHANGE, bytes(value), frames.ALL, timeout,
                          "all ranks to give their part")
         try:
@@ -271,7 +220,7 @@ class Client:
     def _transmit(self, kind, request, body, timeout):
         """Send a frame whole, finishing first what an interrupted call left behind."""
         self._check()
-        self._unsent += frames.frame(kind, request, body)
+        self._unsent += self._seal.frame(kind, request, body)
         self._sock.settimeout(timeout)
         try:
             while self._unsent:
@@ -379,7 +328,8 @@ def _bounded(what, value, limit):
 
 
 def _handshake(sock, launch, deadline):
-    """Prove both sides; returns the reader with whatever came behind WELCOME."""
+    """Prove both sides; the reader with whatever came behind WELCOME, and the seal of what is sent.
+    """
     reader = frames.Reader(frames.CLIENT_CHALLENGE)
     version = frames.package_version()
     once = frames.nonce()
@@ -395,6 +345,7 @@ def _handshake(sock, launch, deadline):
             raise BootstrapError(
                 f"the process listening at {launch.address} does not know this job's secret, so "
                 "it is not its launcher; start the program with `pyrdv run`")
+        seal, reader.seal = frames.seals(launch.secret, raw, once, theirs)
         reader.accept = frames.CLIENT_WELCOME
         sock.sendall(frames.frame(frames.PROOF, 0, frames.client_proof(
             launch.secret, raw, once, theirs)))
@@ -406,7 +357,7 @@ def _handshake(sock, launch, deadline):
             f"the process listening at {launch.address} does not speak pyrdv's bootstrap "
             f"protocol ({error}); start the program with `pyrdv run`") from None
     reader.accept = frames.CLIENT_OPEN
-    return reader
+    return reader, seal
 
 
 def _expect(sock, reader, kind, launch, deadline):

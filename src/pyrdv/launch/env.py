@@ -34,7 +34,7 @@ from pyrdv.launch.ancestors import inherited
 # How to reach the process manager: of no use to children of the rank.
 PMI_CONNECTION = ("PMI_FD", "PMI_PORT", "PMI_ID")
 _RANK_VARIABLES = ("PYRDV_RANK", "PYRDV_SIZE", "PYRDV_ADDRESS", "PYRDV_JOB", "PYRDV_SECRET",
-                   "PYRDV_PID")
+                   "PYRDV_SECRET_FD", "PYRDV_PID")
 #: For people: who is asked, in order.
 ORDER = (
     ("pyrdv run", "PYRDV_RANK"),
@@ -69,7 +69,8 @@ class Launch:
     door : str
         Path of the launcher's private door on its machine, and the name behind it; may be empty.
     secret : bytes
-        Shared by the processes of the job only.
+        Shared by the processes of the job only; may be read from a descriptor when it is first
+        asked for.
     job : str
         Random name of the job.
     pid : int
@@ -82,7 +83,7 @@ class Launch:
         ``pyrdv run``, ``PMI``, ``torchrun``, ``alone``, or ``child of a rank``.
     """
 
-    __slots__ = ("rank", "size", "address", "secret", "job", "pid", "host", "how", "manager",
+    __slots__ = ("rank", "size", "address", "_secret", "job", "pid", "host", "how", "manager",
                  "door")
 
     def __init__(self, rank, size, address, secret, job, how, host="", manager=None, door=""):
@@ -90,12 +91,25 @@ class Launch:
         self.size = size
         self.address = address
         self.door = door
-        self.secret = secret
+        self._secret = secret   # or the descriptor that it comes by
         self.job = job
         self.pid = os.getpid()
         self.host = host or os.uname().nodename
         self.how = how
         self.manager = manager
+
+    @property
+    def secret(self):
+        """See above."""
+        if isinstance(self._secret, int):
+            from pyrdv.launch import secrets
+
+            self._secret = secrets.take(self._secret)
+        return self._secret
+
+    @secret.setter
+    def secret(self, value):
+        self._secret = value
 
     @property
     def launched(self):
@@ -146,6 +160,9 @@ def detect(environ=None, warn=None):
         _known = _alone("child of a rank") if forked else _detect(os.environ, warn)
         if _known.launched:
             os.environ.pop("PYRDV_SECRET", None)
+            # Taken before anything can start a child that would inherit the descriptor.
+            if _known.secret is not None:
+                os.environ.pop("PYRDV_SECRET_FD", None)
             os.environ.pop("PYRDV_WRAPPED", None)
             os.environ["PYRDV_PID"] = str(_known.pid)
             if _known.manager is not None:
@@ -183,7 +200,7 @@ def _from_launcher(environ):
     job = _text(environ, "PYRDV_JOB")
     if len(job.encode()) > 64:
         raise _broken("PYRDV_JOB", job, "at most 64 characters")
-    return Launch(rank, size, address, _secret(environ), job, "pyrdv run",
+    return Launch(rank, size, address, _given(environ), job, "pyrdv run",
                   shown(environ.get("PYRDV_HOST", "")), door=environ.get("PYRDV_DOOR", ""))
 
 
@@ -268,6 +285,13 @@ def _address_of(host):
     return f"[{where[0]}]" if family == AF_INET6 else where[0]
 
 
+def _given(environ):
+    """The secret, or the number of the descriptor by which it comes."""
+    if "PYRDV_SECRET_FD" in environ:
+        return _number(environ, "PYRDV_SECRET_FD", 3, (1 << 31) - 1)
+    return _secret(environ)
+
+
 def _secret(environ):
     try:
         secret = bytes.fromhex(_text(environ, "PYRDV_SECRET"))
@@ -287,7 +311,7 @@ def _text(environ, name):
         if name == "PYRDV_SECRET":
             raise ConfigError(
                 "this process took the place of a rank that had joined its job already (exec), or "
-                "PYRDV_SECRET was removed: a job can be joined once per rank; start the program "
+                "PYRDV_SECRET_FD was removed: a job can be joined once per rank; start the program "
                 "with `pyrdv run`, or unset PYRDV_RANK for a single process"
             ) from None
         raise ConfigError(

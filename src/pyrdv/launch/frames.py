@@ -2,9 +2,10 @@
 
 Invariants; the tests cite them by number.
 
-B1. A frame is ``length:u32 kind:u8 request:u32 body`` in network order; `length` counts the body.
-    The header and the bodies of HELLO and REFUSE are the same in every version, so that two
-    versions can always tell each other who they are.
+B1. A frame is ``length:u32 kind:u8 request:u32 body seal`` in network order; `length` counts the
+    body. HELLO, CHALLENGE, PROOF and REFUSE have no seal. The header and the bodies of HELLO and
+    REFUSE are the same in every version, so that two versions can always tell each other who they
+    are.
 B2. Length and kind are checked against what the receiver expects at that moment, before a byte of
     the body is kept. No frame is larger than `MAX_FRAME`, none before authentication larger than
     `MAX_HANDSHAKE`.
@@ -12,9 +13,14 @@ B3. Nothing a peer sends before it proved to know the job's secret changes the j
 B4. Both sides prove it, each over both nonces and the whole HELLO, under different labels: a
     recorded or reflected proof is worth nothing.
 B5. Parsing raises `FrameError` and nothing else, whatever the bytes.
+B6. WELCOME and all that follows is sealed: a MAC over the frame and its number, by a key of this
+    connection and direction (from the secret, both nonces and the HELLO). So what is changed, left
+    out, repeated, or put in on the way ends the connection before it changes anything. Frames are
+    not encrypted. Numbers of retired kinds (16 to 18 and 33) are not used again.
 
 Sequence: client HELLO, server CHALLENGE (with its proof), client PROOF, server WELCOME; or at any
-point server REFUSE and close.
+point server REFUSE and close. A forged REFUSE can keep a rank from joining, as closing the
+connection can; it can do no more.
 """
 
 import os
@@ -31,13 +37,12 @@ except ImportError:
 from pyrdv.foreign import shown
 
 MAGIC = b"PYRDV\r\n\x00"
-PROTOCOL = 1
+PROTOCOL = 2
 WORD = 8 if sys.maxsize > 2**32 else 4
 ENDIAN = 1 if sys.byteorder == "little" else 2
 
 MAX_FRAME = 16 << 20
 MAX_HANDSHAKE = 512
-MAX_KEY = 256
 MAX_VALUE = 1 << 20
 MAX_TEXT = 4096
 MAX_REPORT = 4105
@@ -45,22 +50,23 @@ MAX_RANKS = 1 << 20
 SECRET_BYTES = 32
 NONCE_BYTES = 16
 MAC_BYTES = 32
+SEAL_BYTES = 16
 
 HELLO, CHALLENGE, PROOF, WELCOME, REFUSE = 1, 2, 3, 4, 5
-PUT, GET, FENCE, EXCHANGE, LEAVE, ABORT, MISSING, REPORT = 16, 17, 18, 19, 20, 21, 22, 23
-VALUE, FENCED, ALL, ERROR, NOTICE = 32, 33, 34, 35, 36
+EXCHANGE, LEAVE, ABORT, MISSING, REPORT = 19, 20, 21, 22, 23
+VALUE, ALL, ERROR, NOTICE = 32, 34, 35, 36
 
 # What each side accepts, and the largest body, in each state (B2).
 SERVER_HELLO = {HELLO: MAX_HANDSHAKE}
 SERVER_PROOF = {PROOF: MAC_BYTES}
 SERVER_OPEN = {
-    PUT: 2 + MAX_KEY + MAX_VALUE, GET: 4 + MAX_KEY, FENCE: 0, EXCHANGE: MAX_VALUE,
-    LEAVE: 4 + MAX_TEXT, ABORT: 4 + MAX_TEXT, MISSING: 0, REPORT: MAX_REPORT,
+    EXCHANGE: MAX_VALUE, LEAVE: 4 + MAX_TEXT, ABORT: 4 + MAX_TEXT, MISSING: 0,
+    REPORT: MAX_REPORT,
 }
 CLIENT_CHALLENGE = {CHALLENGE: NONCE_BYTES + MAC_BYTES, REFUSE: MAX_HANDSHAKE}
 CLIENT_WELCOME = {WELCOME: 4, REFUSE: MAX_HANDSHAKE}
 CLIENT_OPEN = {
-    VALUE: MAX_VALUE, FENCED: 0, ALL: MAX_FRAME, ERROR: 5 + MAX_TEXT, NOTICE: 5 + MAX_TEXT,
+    VALUE: MAX_VALUE, ALL: MAX_FRAME, ERROR: 5 + MAX_TEXT, NOTICE: 5 + MAX_TEXT,
 }
 
 REFUSED_VERSION, REFUSED_RANK = 1, 2
@@ -82,11 +88,47 @@ def frame(kind, request=0, body=b""):
     return _HEADER.pack(len(body), kind, request) + body
 
 
+class Seal:
+    """Marks the frames of one direction of a connection, or checks them; both count alike (B6)."""
+
+    def __init__(self, key):
+        self._key = key
+        self._number = 0
+
+    def mark(self, framed):
+        """The seal of the next frame."""
+        digest = blake2b(self._number.to_bytes(8, "big"), key=self._key, digest_size=SEAL_BYTES,
+                         person=b"pyrdv frame")
+        digest.update(framed)
+        self._number += 1
+        return digest.digest()
+
+    def frame(self, kind, request=0, body=b""):
+        """One sealed frame as bytes."""
+        framed = frame(kind, request, body)
+        return framed + self.mark(framed)
+
+
+def seals(secret, hello_raw, client_nonce, server_nonce):
+    """The seals of what a rank sends, and of what the launcher sends, on one connection."""
+    return tuple(Seal(mac(secret, label, client_nonce, server_nonce, hello_raw))
+                 for label in (b"seal of rank", b"seal of server"))
+
+
 class Reader:
-    """Cuts a stream into frames. `accept` (kind -> largest body) may be changed at any time."""
+    """Cuts a stream into frames.
+
+    Attributes
+    ----------
+    accept : dict
+        Kind -> largest body; may be changed at any time.
+    seal : Seal or None
+        Checks all further frames but REFUSE.
+    """
 
     def __init__(self, accept):
         self.accept = accept
+        self.seal = None
         self._bytes = bytearray()
         self._at = 0
 
@@ -104,10 +146,17 @@ class Reader:
                 raise FrameError(f"frame kind {kind} is not legal here")
             if length > limit:
                 raise FrameError(f"frame of kind {kind} announces {length} bytes, limit {limit}")
-            if have >= _HEADER.size + length:
+            sealed = self.seal is not None and kind != REFUSE
+            if have >= _HEADER.size + length + SEAL_BYTES * sealed:
                 start = self._at + _HEADER.size
-                body = bytes(memoryview(self._bytes)[start:start + length])
-                self._at = start + length
+                end = start + length
+                with memoryview(self._bytes) as view:
+                    body = bytes(view[start:end])
+                    if sealed and not same_digest(self.seal.mark(view[self._at:end]),
+                                                  bytes(view[end:end + SEAL_BYTES])):
+                        raise FrameError(f"a frame of kind {kind} has a wrong seal: it was "
+                                         "changed, repeated or put in on its way")
+                self._at = end + SEAL_BYTES * sealed
                 return kind, request, body
         if self._at:
             del self._bytes[:self._at]
@@ -230,27 +279,6 @@ def cut_text(text, limit=MAX_TEXT):
 def _need(body, size, what):
     if len(body) < size:
         raise FrameError(f"{what} of {len(body)} bytes is shorter than {size}")
-
-
-def pack_put(key, value):
-    """Body of PUT."""
-    return len(key).to_bytes(2, "big") + key + value
-
-
-def unpack_put(body):
-    """(key, value) of a PUT."""
-    _need(body, 2, "PUT")
-    length = int.from_bytes(body[:2], "big")
-    if length > MAX_KEY:
-        raise FrameError(f"key of {length} bytes is above the limit of {MAX_KEY}")
-    _need(body, 2 + length, "PUT")
-    return body[2:2 + length], body[2 + length:]
-
-
-def unpack_get(body):
-    """(rank, key) of a GET."""
-    _need(body, 4, "GET")
-    return int.from_bytes(body[:4], "big"), body[4:]
 
 
 def pack_number_text(number, text):

@@ -9,14 +9,15 @@ P1. Values that are put are short, at most `PIECE` characters, whatever the mana
 P2. What was put is visible to all behind the next barrier; a key is put once.
 P3. A process that joined says finalize before it ends in good order. One that fails says abort with
     its status instead: if it only ended, the manager would kill it before its status is known.
-P4. The manager is trusted: rank 0 publishes the job's secret through it.
+P4. The manager is trusted: rank 0 publishes the job's secret through it. What it sends is checked
+    all the same: whatever it is, it is right or a `BootstrapError` that shows the line.
 """
 
 import os
 from _socket import AF_INET, AF_UNIX, IPPROTO_TCP, SOCK_STREAM, TCP_NODELAY, socket
 from _stat import S_ISFIFO
 from _thread import RLock
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import b64decode, urlsafe_b64encode
 from fcntl import ioctl
 from termios import FIONREAD
 from time import monotonic, sleep
@@ -29,6 +30,42 @@ from pyrdv.launch import frames
 PIECE = 400
 #: Longest line that a manager may send.
 MAX_LINE = 64 << 10
+#: Longest greeting of one that was dialled.
+MAX_GREETING = 4096
+#: Pieces of one value, at most: 1 MiB, the largest value of a launcher's exchange, in short ones.
+MAX_PIECES = 1 << 16
+#: What a manager must take for a value, at least.
+LEAST = 32
+
+
+class _Answer:
+    """A line that the manager sent, as fields ``name=value``."""
+
+    def __init__(self, line, request):
+        self.line = line
+        self.request = request
+        text = line.decode("utf-8", "backslashreplace")
+        self.fields = dict(word.partition("=")[::2] for word in text.split())
+
+    def wrong(self, why):
+        """The error to raise."""
+        return BootstrapError(
+            f"the process manager answered '{shown(self.line)}' to {self.request!r}: {why}; pyrdv "
+            "speaks PMI-1 (Slurm: `srun --mpi=pmi2`)")
+
+    def text(self, name):
+        """A field that must be there."""
+        if name not in self.fields:
+            raise self.wrong(f"{name} is missing")
+        return self.fields[name]
+
+    def number(self, name, least, most):
+        """A field that must be a whole number within bounds."""
+        text = self.text(name)
+        if not (text.isascii() and text.isdecimal() and len(text) < 20
+                and least <= int(text) <= most):
+            raise self.wrong(f"{name} is no whole number from {least} to {most}")
+        return int(text)
 
 
 class Client:
@@ -49,8 +86,9 @@ class Client:
         self._pid = os.getpid()
         deadline = monotonic() + timeout
         self._ask("init pmi_version=1 pmi_subversion=1", "response_to_init", deadline)
-        self._longest = min(PIECE, int(self._ask("get_maxes", "maxes", deadline)["vallen_max"]) - 1)
-        self._space = self._ask("get_my_kvsname", "my_kvsname", deadline)["kvsname"]
+        most = self._ask("get_maxes", "maxes", deadline).number("vallen_max", LEAST, 1 << 60)
+        self._longest = min(PIECE, most - 1)
+        self._space = self._ask("get_my_kvsname", "my_kvsname", deadline).text("kvsname")
 
     @staticmethod
     def connect(launch, timeout):
@@ -83,25 +121,13 @@ class Client:
 
     # --- what a rank does ------------------------------------------------------------------------
 
-    def fence(self, timeout=60.0):
-        """Wait until every rank is here.
-
-        Raises
-        ------
-        BootstrapError
-            The time is up, or the manager is gone.
-        """
-        with self._lock:
-            self._ask("barrier_in", "barrier_out", monotonic() + timeout,
-                      "all ranks to reach the fence")
-
     def exchange(self, value, timeout=60.0):
         """Give ``value`` to all ranks and return the values of all, in the order of ranks.
 
         Raises
         ------
         BootstrapError
-            As for `fence`.
+            The time is up, or the manager is gone.
         """
         return self._exchange(value, timeout, range(self.size))
 
@@ -174,16 +200,22 @@ class Client:
                       f"value={piece}", "put_result", deadline)
 
     def _get(self, rank, deadline):
-        count, _, text = self._get_piece(rank, 0, deadline).partition(".")
-        if not count.isdecimal():
-            raise BootstrapError(f"the value of rank {rank} came back from the process manager "
-                                 f"as {count[:40]!r}…")
-        text += "".join(self._get_piece(rank, number, deadline) for number in range(1, int(count)))
-        return urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        first = self._get_piece(rank, 0, deadline)
+        count, _, text = first.text("value").partition(".")
+        if not (count.isascii() and count.isdecimal() and len(count) < 8
+                and 0 < int(count) <= MAX_PIECES):
+            raise first.wrong(f"this is no first piece of what rank {rank} put")
+        text += "".join(self._get_piece(rank, number, deadline).text("value")
+                        for number in range(1, int(count)))
+        try:
+            return b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
+        except ValueError as error:
+            raise first.wrong(f"this begins a value of rank {rank} that is no base 64 "
+                              f"({error})") from None
 
     def _get_piece(self, rank, number, deadline):
         return self._ask(f"get kvsname={self._space} key={self._key(rank, number)}", "get_result",
-                         deadline)["value"]
+                         deadline)
 
     def _key(self, rank, number):
         return f"pyrdv-{self._steps}-{rank}-{number}"
@@ -197,7 +229,7 @@ class Client:
         self._sock.sendall(f"cmd={words}\n".encode())
 
     def _ask(self, words, answer, deadline, what="an answer"):
-        """Send a request; the fields of its answer, as a dict."""
+        """Send a request; its `_Answer`."""
         try:
             self._send(words)
             line = self._line(deadline)
@@ -208,24 +240,24 @@ class Client:
         except OSError as error:
             raise BootstrapError(f"the process manager of this job is gone "
                                  f"({error.strerror or error}): the job has ended") from None
-        fields = dict(word.partition("=")[::2] for word in line.split())
-        if fields.get("cmd") != answer or fields.get("rc", "0") != "0":
-            name = words.split()[0]
-            raise BootstrapError(f"the process manager answered {line[:200]!r} to {name!r}; pyrdv "
-                                 "speaks PMI-1 (Slurm: `srun --mpi=pmi2`)")
-        return fields
+        found = _Answer(line, words.split()[0])
+        if found.fields.get("cmd") != answer or found.fields.get("rc", "0") != "0":
+            raise found.wrong(f"expected was cmd={answer}, and rc=0 if any")
+        return found
 
     def _line(self, deadline):
         while b"\n" not in self._read:
             if len(self._read) > MAX_LINE:
-                raise BootstrapError("the process manager sent a line without an end")
+                raise BootstrapError("the process manager sent a line without an end: "
+                                     f"'{shown(self._read, 80)}'")
             self._sock.settimeout(max(0.001, deadline - monotonic()))
             data = self._sock.recv(65536)
             if not data:
-                raise OSError(0, "it closed the connection")
+                cut = f" behind '{shown(self._read, 80)}'" if self._read else ""
+                raise OSError(0, f"it closed the connection{cut}")
             self._read += data
         line, _, self._read = self._read.partition(b"\n")
-        return line.decode("utf-8", "replace")
+        return line
 
 
 def _read_by_now():
@@ -262,9 +294,10 @@ def _open(launch, deadline):
             sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
             sock.sendall(f"cmd=initack pmiid={number}\n".encode())
             told = _greeting(sock)
-            launch.rank, launch.size = int(told["rank"]), int(told["size"])
+            launch.size = told.number("size", 1, frames.MAX_RANKS)
+            launch.rank = told.number("rank", 0, launch.size - 1)
             return sock
-        except (OSError, KeyError, ValueError) as error:
+        except (OSError, ValueError, BootstrapError) as error:
             sock.close()
             if monotonic() + 0.1 > deadline:
                 raise BootstrapError(f"the process manager at {where} cannot be reached, or does "
@@ -275,9 +308,9 @@ def _open(launch, deadline):
 def _greeting(sock):
     """What a manager that was dialled says first: initack, size, rank and debug, a line each."""
     read = b""
-    while read.count(b"\n") < 4:
+    while read.count(b"\n") < 4 and len(read) < MAX_GREETING:
         data = sock.recv(1)
         if not data:
             raise OSError(0, "it closed the connection")
         read += data
-    return dict(word.partition("=")[::2] for word in read.decode().split())
+    return _Answer(read, "initack")

@@ -21,7 +21,7 @@ import signal
 
 from pyrdv.errors import LaunchError
 from pyrdv.foreign import shown
-from pyrdv.launch import env as launch_env, output, places, server
+from pyrdv.launch import env as launch_env, output, places, secrets, server
 from pyrdv.launch.descriptors import (
     above_two,
     in_memory,
@@ -121,8 +121,12 @@ class Job:
                                      self._say, host=self._address, max_pending=pending,
                                      on_report=self._on_report)
         restore = self._catch_signals()
+        slot = above_two(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
         try:
-            self._start_all(self._environment(secret, name), limits)
+            try:
+                self._start_all(secret, slot, self._environment(slot, name), limits)
+            finally:
+                os.close(slot)
             if self._timeout is not None:
                 self._loop.after(self._timeout, self._on_timeout)
             self._look()
@@ -135,13 +139,13 @@ class Job:
 
     # --- start ------------------------------------------------------------------------------
 
-    def _environment(self, secret, name):
+    def _environment(self, slot, name):
         variables = {key: value for key, value in os.environ.items()
                      if key not in launch_env.MARKED}
         variables.update(self._extra_env)
         variables.update(PYRDV_SIZE=str(self._size), PYRDV_ADDRESS=self._server.address,
                          PYRDV_DOOR="" if self._agent else self._server.door,
-                         PYRDV_JOB=name, PYRDV_SECRET=secret.hex())
+                         PYRDV_JOB=name, PYRDV_SECRET_FD=str(slot))
         # An agent may start the program as a child.
         if self._program.wrapped or self._agent is not None:
             variables["PYRDV_WRAPPED"] = "1"
@@ -154,29 +158,32 @@ class Job:
         words = self._agent.command(self._hosts[number] if self._hosts else "", number)
         return find_executable(words[0]), words + self._program.argv
 
-    def _start_all(self, variables, limits):
+    def _start_all(self, secret, slot, variables, limits):
         commands = [self._command(number) for number in range(self._size)]
         null = above_two(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
         try:
             for number, (path, argv) in enumerate(commands):
                 stdin = self._open_stdin(number, null)
                 try:
-                    self._start(number, path, argv, variables, stdin, limits)
+                    secrets.offer(secret, slot)
+                    self._start(number, path, argv, variables, (stdin, slot), limits)
                 finally:
                     if stdin != null:
                         os.close(stdin)
         finally:
             os.close(null)
 
-    def _start(self, number, path, argv, variables, stdin, limits):
+    def _start(self, number, path, argv, variables, inputs, limits):
         out_read, out_write = pipe()
         err_read, err_write = pipe()
         own = [f"PYRDV_RANK={number}"]
+        stdin, keep = inputs
         if self._hosts:
             own.append(f"PYRDV_HOST={self._hosts[number]}")
         try:
             pid = spawn(os.fsencode(path), list(map(os.fsencode, argv)),
-                        [*variables, *map(os.fsencode, own)], stdin, out_write, err_write, limits)
+                        [*variables, *map(os.fsencode, own)], stdin, out_write, err_write, limits,
+                        keep)
         except OSError as error:
             os.close(out_read)
             os.close(err_read)

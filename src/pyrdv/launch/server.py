@@ -1,12 +1,12 @@
-"""The launcher's side of the bootstrap: authentication, key-value store, notices.
+"""The launcher's side of the bootstrap: authentication, exchange, notices.
 
 Runs inside the launcher's event loop (`loop.Loop`); nothing here blocks. Invariants beyond those
 of `frames`:
 
 S1. Connections that have not proved themselves are few and cost little: see `gate`.
 S2. A rank has one connection; whoever comes second for it is refused.
-S3. A collective step (fence, exchange) either completes on all ranks or fails on all that wait.
-S4. What a rank can make the server hold is bounded: `MAX_STORED` in the store, `MAX_QUEUED` unsent.
+S3. An exchange either completes on all ranks or fails on all that wait.
+S4. What a rank can make the server hold is bounded: one value to exchange, `MAX_QUEUED` unsent.
 """
 
 import os
@@ -17,7 +17,6 @@ from pyrdv.launch import frames
 from pyrdv.launch.gate import Gate
 from pyrdv.launch.loop import READ, WRITE
 
-MAX_STORED = 16 << 20
 MAX_QUEUED = 64 << 20
 # A connection that ends without LEAVE: the exit status of the process usually follows at once and
 # says more, so the others are told after this long.
@@ -28,7 +27,7 @@ class _Peer:
     """One connection."""
 
     __slots__ = ("sock", "fd", "where", "since", "reader", "out", "queued", "hello", "challenge",
-                 "rank", "shown")
+                 "seal", "rank", "shown")
 
     def __init__(self, sock, where):
         self.sock = sock
@@ -40,12 +39,13 @@ class _Peer:
         self.queued = 0
         self.hello = None
         self.challenge = b""
+        self.seal = None
         self.rank = None
         self.shown = 0  # 0 nothing, 1 a HELLO whose proof is right, 2 authenticated
 
 
 class Server:
-    """Key-value store and notice board of one job.
+    """Exchange and notice board of one job.
 
     Parameters
     ----------
@@ -84,9 +84,6 @@ class Server:
         self._ranks = {}
         self.ended = {}     # rank -> (kind of notice, text), public: how many have ended
         self._joined = set()
-        self._store = [{} for _ in range(size)]
-        self._stored = [0] * size
-        self._getters = {}
         self._inside = {}
         self._gate = Gate(loop, host, port, max_pending, 2 * size + 8, _Peer, self._readable,
                           self._drop, log)
@@ -128,10 +125,7 @@ class Server:
         for peer in list(self._ranks.values()):
             if peer.rank != rank:
                 self._send(peer, frames.NOTICE, 0, body)
-        self._fail_collective()
-        for waited, key in [place for place in self._getters if place[0] == rank]:
-            for peer, request in self._getters.pop((waited, key)):
-                self._error(peer, request, frames.ERROR_PEER, rank, self._why_gone(rank))
+        self._fail_exchange()
 
     # --- connections ------------------------------------------------------------------------
 
@@ -157,8 +151,6 @@ class Server:
         if self._ranks.get(rank) is peer:
             del self._ranks[rank]
         self._inside.pop(rank, None)
-        for waiters in self._getters.values():
-            waiters[:] = [pair for pair in waiters if pair[0] is not peer]
         if rank not in self.ended:
             self._loop.after(LOST_AFTER, lambda: self.rank_ended(
                 rank, False, "closed its connection without leaving the job"))
@@ -193,7 +185,7 @@ class Server:
     def _send(self, peer, kind, request, body=b""):
         if peer.fd < 0:
             return
-        data = frames.frame(kind, request, body)
+        data = (peer.seal or frames).frame(kind, request, body)
         peer.out.append(memoryview(data))
         peer.queued += len(data)
         self._flush(peer)
@@ -230,12 +222,8 @@ class Server:
             self._on_hello(peer, body)
         elif kind == frames.PROOF:
             self._on_proof(peer, body)
-        elif kind == frames.PUT:
-            self._on_put(peer, body)
-        elif kind == frames.GET:
-            self._on_get(peer, request, body)
-        elif kind in (frames.FENCE, frames.EXCHANGE):
-            self._on_collective(peer, kind, request, body)
+        elif kind == frames.EXCHANGE:
+            self._on_exchange(peer, request, body)
         elif kind == frames.MISSING:
             self._send(peer, frames.VALUE, request, frames.cut_text(self._missing()))
         elif kind == frames.LEAVE:
@@ -296,6 +284,8 @@ class Server:
         peer.rank = rank
         peer.shown = 2
         peer.reader.accept = frames.SERVER_OPEN
+        peer.reader.seal, peer.seal = frames.seals(
+            self._secret, peer.hello.raw, peer.hello.nonce, peer.challenge)
         self._ranks[rank] = peer
         self._joined.add(rank)
         self._send(peer, frames.WELCOME, 0, self._size.to_bytes(4, "big"))
@@ -309,60 +299,24 @@ class Server:
     def _error(self, peer, request, code, rank, text):
         self._send(peer, frames.ERROR, request, frames.pack_kind_rank_text(code, rank, text))
 
-    def _on_put(self, peer, body):
-        key, value = frames.unpack_put(body)
-        store = self._store[peer.rank]
-        grow = len(value) - len(store[key]) if key in store else len(value) + len(key) + 128
-        if self._stored[peer.rank] + grow > MAX_STORED:
-            raise frames.FrameError(f"put more than {MAX_STORED} bytes into the store")
-        self._stored[peer.rank] += grow
-        store[key] = value
-        for waiter, request in self._getters.pop((peer.rank, key), ()):
-            self._send(waiter, frames.VALUE, request, value)
+    def _on_exchange(self, peer, request, body):
+        self._inside[peer.rank] = (request, body, peer)
+        if not self._fail_exchange() and len(self._inside) == self._size:
+            self._finish_exchange()
 
-    def _on_get(self, peer, request, body):
-        rank, key = frames.unpack_get(body)
-        if rank >= self._size:
-            self._error(peer, request, frames.ERROR_USE, -1,
-                        f"there is no rank {rank} in a job of {self._size}")
-        elif key in self._store[rank]:
-            self._send(peer, frames.VALUE, request, self._store[rank][key])
-        elif rank in self.ended:
-            self._error(peer, request, frames.ERROR_PEER, rank, self._why_gone(rank))
-        else:
-            waiters = self._getters.setdefault((rank, key), [])
-            # One question at a time: a new one replaces what timed out at the client.
-            waiters[:] = [pair for pair in waiters if pair[0] is not peer]
-            waiters.append((peer, request))
-
-    def _on_collective(self, peer, kind, request, body):
-        self._inside[peer.rank] = (kind, request, body, peer)
-        if not self._fail_collective() and len(self._inside) == self._size:
-            self._finish_collective()
-
-    def _finish_collective(self):
+    def _finish_exchange(self):
         inside, self._inside = self._inside, {}
-        kinds = {rank: entry[0] for rank, entry in inside.items()}
-        if len(set(kinds.values())) > 1:
-            fencing = [rank for rank, kind in kinds.items() if kind == frames.FENCE]
-            self._fail(inside, frames.ERROR_USE, -1,
-                       f"ranks {fencing} are in fence() and the others in exchange()")
-            return
-        if kinds[0] == frames.FENCE:
-            for _, request, _, peer in inside.values():
-                self._send(peer, frames.FENCED, request)
-            return
-        total = 4 + sum(4 + len(entry[2]) for entry in inside.values())
+        total = 4 + sum(4 + len(value) for _, value, _ in inside.values())
         if total > frames.MAX_FRAME:
             self._fail(inside, frames.ERROR_USE, -1,
                        f"exchange of {total} bytes in all is above the limit of "
-                       f"{frames.MAX_FRAME}; use put and get")
+                       f"{frames.MAX_FRAME}")
             return
-        body = frames.pack_all([inside[rank][2] for rank in range(self._size)])
-        for _, request, _, peer in inside.values():
+        body = frames.pack_all([inside[rank][1] for rank in range(self._size)])
+        for request, _, peer in inside.values():
             self._send(peer, frames.ALL, request, body)
 
-    def _fail_collective(self):
+    def _fail_exchange(self):
         """A step that a gone rank can no longer enter fails for all that wait (S3)."""
         gone = [rank for rank in self.ended if rank not in self._inside]
         if not gone or not self._inside:
@@ -372,7 +326,7 @@ class Server:
         return True
 
     def _fail(self, inside, code, rank, text):
-        for _, request, _, peer in inside.values():
+        for request, _, peer in inside.values():
             self._error(peer, request, code, rank, text)
 
     def _why_gone(self, rank):

@@ -9,7 +9,7 @@ P1. The child is killed by the kernel when the launcher's thread that called `sp
 P2. Only async-signal-safe calls between fork and exec; all memory is prepared before.
 P3. The child starts with default signal dispositions for what Python ignores (SIGPIPE, SIGXFSZ),
     no blocked signals, the descriptor limit that the launcher itself was given, its own process
-    group, and no descriptors but 0, 1, 2 (everything else is close-on-exec).
+    group, and no descriptors but 0, 1, 2 and the one to keep (everything else is close-on-exec).
 P4. If exec fails the caller gets OSError with the reason, and the child is reaped.
 """
 
@@ -32,6 +32,10 @@ cdef extern from "<signal.h>" nogil:
     int sigemptyset(sigset_t *)
     int pthread_sigmask(int, const sigset_t *, sigset_t *)
 
+cdef extern from "<fcntl.h>" nogil:
+    int F_SETFD
+    int fcntl(int, int, ...)
+
 cdef extern from "<sys/prctl.h>" nogil:
     int PR_SET_PDEATHSIG
     int prctl(int, unsigned long, ...)
@@ -50,6 +54,7 @@ cdef struct plan:
     char **env
     char *pid_entry     # the element of env that the child fills in
     int fds[3]
+    int keep            # a further one, under its own number; -1: none
     int report          # write end of the pipe that tells about a failed exec
     rlimit nofile
     pid_t parent
@@ -68,7 +73,8 @@ cdef void in_child(plan *p) noexcept nogil:
             if dup2(p.fds[i], i) < 0:
                 break
         else:
-            if setrlimit(RLIMIT_NOFILE, &p.nofile) == 0:
+            if setrlimit(RLIMIT_NOFILE, &p.nofile) == 0 \
+                    and (p.keep < 0 or fcntl(p.keep, F_SETFD, 0) == 0):
                 snprintf(p.pid_entry, PID_ROOM, "PYRDV_PID=%d", <int>getpid())
                 sigemptyset(&none)
                 pthread_sigmask(SIG_SETMASK, &none, NULL)
@@ -91,7 +97,8 @@ cdef char **pointers(list strings, Py_ssize_t spare) except NULL:
     return array
 
 
-def spawn(bytes path, list argv, list env, int stdin, int stdout, int stderr, nofile):
+def spawn(bytes path, list argv, list env, int stdin, int stdout, int stderr, nofile,
+          int keep=-1):
     """Start a program as a rank.
 
     Parameters
@@ -104,6 +111,8 @@ def spawn(bytes path, list argv, list env, int stdin, int stdout, int stderr, no
         Descriptors, each above 2.
     nofile : (int, int)
         Soft and hard limit of descriptors for the child.
+    keep : int
+        A descriptor that the child has as well, under the same number.
 
     Returns
     -------
@@ -135,6 +144,7 @@ def spawn(bytes path, list argv, list env, int stdin, int stdout, int stderr, no
         p.fds[0] = stdin
         p.fds[1] = stdout
         p.fds[2] = stderr
+        p.keep = keep
         p.report = writer
         p.nofile.rlim_cur = nofile[0]
         p.nofile.rlim_max = nofile[1]
