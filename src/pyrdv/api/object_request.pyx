@@ -131,7 +131,8 @@ cdef class ObjectRecv(Request):
 
     cdef int open_head(self) except -1:
         """The head is here: start on its parts, or make the object."""
-        if self.error or self.foreign or not objects.framed(PyBytes_AS_STRING(self.head), len(self.head)):
+        if self.error or self.foreign \
+                or not objects.framed(PyBytes_AS_STRING(self.head), len(self.head)):
             self.stage = STAGE_DONE
             return 0
         self.stage = STAGE_PARTS
