@@ -87,7 +87,6 @@ cdef op_t *op_new(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_
     op.moved = 0
     op.waits = 0
     op.content = 0
-    op.peek[0] = 1              # no object begins so
     op.born = 0
     op.message = NULL
     op.lane = NULL
@@ -117,6 +116,8 @@ cdef void op_matched(op_t *op, uint32_t source, int32_t tag, uint64_t total,
     op.source_tag = tag
     op.total = total
     op.content = <uint8_t> content
+    if content:
+        op.peek[0] = 1          # no object begins so
 
 
 cdef int op_fit(const op_t *op) noexcept nogil:
