@@ -10,7 +10,7 @@ import os as _os
 import threading as _threading
 import time as _time
 
-from pyrdv import errors as _errors, world as _world_module
+from pyrdv import error_codes as _error_codes, errors as _errors, world as _world_module
 from pyrdv.api import buffered as _buffered, leaving as _leaving, missing as _missing
 from pyrdv.api.buffers import BOTTOM, IN_PLACE, BottomType, InPlaceType
 from pyrdv.api.communicator import KEY_TAG_UB as TAG_UB, Comm, Intercomm
@@ -83,9 +83,9 @@ MAX_OBJECT_NAME = 128
 MAX_LIBRARY_VERSION_STRING = 64
 
 globals().update(_datatypes)
-for _name in dir(_errors):
+for _name in dir(_error_codes):
     if _name == "SUCCESS" or _name.startswith("ERR_"):
-        globals()[_name] = getattr(_errors, _name)
+        globals()[_name] = getattr(_error_codes, _name)
 
 _main_thread = _threading.get_ident()
 _world = _world_module.init()
@@ -279,5 +279,5 @@ __all__ = [
     "THREAD_SERIALIZED", "THREAD_SINGLE", "UNDEFINED", "UNEQUAL", "VERSION", "Wtick", "Wtime",
     "buffer", "counters", "fabrics", "get_vendor", "memory", "pickle",
     *_datatypes,
-    *[name for name in dir(_errors) if name == "SUCCESS" or name.startswith("ERR_")],
+    *[name for name in dir(_error_codes) if name == "SUCCESS" or name.startswith("ERR_")],
 ]

@@ -153,7 +153,7 @@ from pyrdv.api.raw import (
 from pyrdv.api.request import Request as Request
 from pyrdv.api.status import Status as Status
 from pyrdv.collectives.intracomm import Intracomm as Intracomm
-from pyrdv.errors import (
+from pyrdv.error_codes import (
     ERR_ARG as ERR_ARG,
     ERR_BUFFER as ERR_BUFFER,
     ERR_COMM as ERR_COMM,
@@ -181,8 +181,8 @@ from pyrdv.errors import (
     ERR_UNKNOWN as ERR_UNKNOWN,
     ERR_UNSUPPORTED_OPERATION as ERR_UNSUPPORTED_OPERATION,
     SUCCESS as SUCCESS,
-    Error as Exception,
 )
+from pyrdv.errors import Error as Exception
 
 VERSION: int
 SUBVERSION: int

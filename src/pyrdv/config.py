@@ -252,7 +252,7 @@ INTERNAL = (
     ("PYRDV_DOOR", "where ranks of the launcher's machine connect to it: a path, and the name of "
      "the socket behind it"),
     ("PYRDV_JOB", "random name of the job"),
-    ("PYRDV_SECRET_FD", "descriptor by which the secret of the job comes: a pipe that is read once"),
+    ("PYRDV_SECRET_FD", "descriptor of a pipe by which the secret of the job comes; read once"),
     ("PYRDV_SECRET", "hexadecimal secret of a job that other launchers start; removed once read"),
     ("PYRDV_PID", "the process that is the rank; its children see another number than their own"),
     ("PYRDV_WRAPPED", "1: the program is not Python, or an agent or a wrapper starts it, so the "

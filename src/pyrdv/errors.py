@@ -7,69 +7,36 @@ E2. Each class has an MPI error class (`Error.error_class`); the text names the 
     (sizes, ranks, tags) and what to do about them.
 E3. The engine reports a small integer; `from_status` is the only function that turns it into an
     exception. The integers are those of ``engine/state.pxd``.
-E4. This module imports nothing when it is loaded, so every layer may import it; later only
-    `pyrdv.shortage`, which keeps the same rule.
+E4. This module imports nothing but `pyrdv.error_codes` when it is loaded, so every layer may
+    import it; later only `pyrdv.shortage`. Both keep the same rule.
 """
 
-# MPI error classes. The numbers are ours to choose (the standard fixes SUCCESS = 0 and that
-# the others are at most ERR_LASTCODE); programs compare them by name.
-SUCCESS = 0
-ERR_BUFFER = 1
-ERR_COUNT = 2
-ERR_TYPE = 3
-ERR_TAG = 4
-ERR_COMM = 5
-ERR_RANK = 6
-ERR_REQUEST = 7
-ERR_ROOT = 8
-ERR_GROUP = 9
-ERR_OP = 10
-ERR_TOPOLOGY = 11
-ERR_DIMS = 12
-ERR_ARG = 13
-ERR_UNKNOWN = 14
-ERR_TRUNCATE = 15
-ERR_OTHER = 16
-ERR_INTERN = 17
-ERR_IN_STATUS = 18
-ERR_PENDING = 19
-ERR_KEYVAL = 20
-ERR_NO_MEM = 21
-ERR_INFO = 22
-ERR_UNSUPPORTED_OPERATION = 23
-ERR_PROC_FAILED = 24
-ERR_REVOKED = 25
-ERR_LASTCODE = 127
-
-_CLASS_TEXT = {
-    SUCCESS: "no error",
-    ERR_BUFFER: "invalid buffer",
-    ERR_COUNT: "invalid count",
-    ERR_TYPE: "invalid datatype",
-    ERR_TAG: "invalid tag",
-    ERR_COMM: "invalid communicator",
-    ERR_RANK: "invalid rank",
-    ERR_REQUEST: "invalid request",
-    ERR_ROOT: "invalid root",
-    ERR_GROUP: "invalid group",
-    ERR_OP: "invalid reduction operation",
-    ERR_TOPOLOGY: "invalid topology",
-    ERR_DIMS: "invalid dimensions",
-    ERR_ARG: "invalid argument",
-    ERR_UNKNOWN: "unknown error",
-    ERR_TRUNCATE: "message truncated",
-    ERR_OTHER: "error of another kind",
-    ERR_INTERN: "internal error",
-    ERR_IN_STATUS: "see the statuses",
-    ERR_PENDING: "pending request",
-    ERR_KEYVAL: "invalid key",
-    ERR_NO_MEM: "out of memory",
-    ERR_INFO: "invalid info",
-    ERR_UNSUPPORTED_OPERATION: "operation not supported",
-    ERR_PROC_FAILED: "a peer process failed",
-    ERR_REVOKED: "communicator revoked",
-    ERR_LASTCODE: "last error code",
-}
+from pyrdv.error_codes import (
+    CLASS_TEXT,
+    ERR_ARG,
+    ERR_BUFFER,
+    ERR_COMM,
+    ERR_COUNT,
+    ERR_GROUP,
+    ERR_INFO,
+    ERR_INTERN,
+    ERR_LASTCODE,
+    ERR_NO_MEM,
+    ERR_OP,
+    ERR_OTHER,
+    ERR_PENDING,
+    ERR_PROC_FAILED,
+    ERR_RANK,
+    ERR_REQUEST,
+    ERR_REVOKED,
+    ERR_ROOT,
+    ERR_TAG,
+    ERR_TRUNCATE,
+    ERR_TYPE,
+    ERR_UNKNOWN,
+    ERR_UNSUPPORTED_OPERATION,
+    SUCCESS,
+)
 
 
 def error_class(code):
@@ -90,7 +57,7 @@ def error_class(code):
         There is no such code.
     """
     number = int(code)
-    if number not in _CLASS_TEXT:
+    if number not in CLASS_TEXT:
         raise ArgumentError(
             f"error code {number} is not known; codes are {SUCCESS} to {ERR_REVOKED} and "
             f"{ERR_LASTCODE}")
@@ -109,7 +76,7 @@ def error_string(code):
     -------
     str
     """
-    return _CLASS_TEXT[error_class(code)]
+    return CLASS_TEXT[error_class(code)]
 
 
 class Error(RuntimeError):
@@ -137,7 +104,7 @@ class Error(RuntimeError):
     def __init__(self, what=SUCCESS, **facts):
         if hasattr(what, "__index__"):
             self.error_class = int(what) if what >= SUCCESS else ERR_UNKNOWN
-            what = _CLASS_TEXT.get(self.error_class, f"error code {what}, which is not known")
+            what = CLASS_TEXT.get(self.error_class, f"error code {what}, which is not known")
         super().__init__(what)
         self.__dict__.update(facts)
 

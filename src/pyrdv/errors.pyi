@@ -2,33 +2,32 @@
 
 from typing import Any
 
-SUCCESS: int
-ERR_BUFFER: int
-ERR_COUNT: int
-ERR_TYPE: int
-ERR_TAG: int
-ERR_COMM: int
-ERR_RANK: int
-ERR_REQUEST: int
-ERR_ROOT: int
-ERR_GROUP: int
-ERR_OP: int
-ERR_TOPOLOGY: int
-ERR_DIMS: int
-ERR_ARG: int
-ERR_UNKNOWN: int
-ERR_TRUNCATE: int
-ERR_OTHER: int
-ERR_INTERN: int
-ERR_IN_STATUS: int
-ERR_PENDING: int
-ERR_KEYVAL: int
-ERR_NO_MEM: int
-ERR_INFO: int
-ERR_UNSUPPORTED_OPERATION: int
-ERR_PROC_FAILED: int
-ERR_REVOKED: int
-ERR_LASTCODE: int
+from pyrdv.error_codes import (
+    CLASS_TEXT as CLASS_TEXT,
+    ERR_ARG as ERR_ARG,
+    ERR_BUFFER as ERR_BUFFER,
+    ERR_COMM as ERR_COMM,
+    ERR_COUNT as ERR_COUNT,
+    ERR_GROUP as ERR_GROUP,
+    ERR_INFO as ERR_INFO,
+    ERR_INTERN as ERR_INTERN,
+    ERR_LASTCODE as ERR_LASTCODE,
+    ERR_NO_MEM as ERR_NO_MEM,
+    ERR_OP as ERR_OP,
+    ERR_OTHER as ERR_OTHER,
+    ERR_PENDING as ERR_PENDING,
+    ERR_PROC_FAILED as ERR_PROC_FAILED,
+    ERR_RANK as ERR_RANK,
+    ERR_REQUEST as ERR_REQUEST,
+    ERR_REVOKED as ERR_REVOKED,
+    ERR_ROOT as ERR_ROOT,
+    ERR_TAG as ERR_TAG,
+    ERR_TRUNCATE as ERR_TRUNCATE,
+    ERR_TYPE as ERR_TYPE,
+    ERR_UNKNOWN as ERR_UNKNOWN,
+    ERR_UNSUPPORTED_OPERATION as ERR_UNSUPPORTED_OPERATION,
+    SUCCESS as SUCCESS,
+)
 
 def error_class(code: int | Error) -> int: ...
 def error_string(code: int | Error) -> str: ...

@@ -19,6 +19,7 @@ LAYERS = (
     "pyrdv.tools",
     "pyrdv.config",
     "pyrdv.errors",
+    "pyrdv.error_codes",
     "pyrdv.files",
     "pyrdv.shortage",
     "pyrdv.doors",
@@ -29,15 +30,16 @@ LAYERS = (
     "pyrdv",
 )
 
-FREE = {"pyrdv.errors", "pyrdv.config", "pyrdv.doors", "pyrdv.files", "pyrdv.foreign",
-        "pyrdv.shortage"}
+FREE = {"pyrdv.config", "pyrdv.doors", "pyrdv.error_codes", "pyrdv.errors", "pyrdv.files",
+        "pyrdv.foreign", "pyrdv.shortage"}
 BELOW_WORLD = {
     "pyrdv.memory", "pyrdv.fabrics.contract", "pyrdv.fabrics", "pyrdv.engine", "pyrdv.progress",
     "pyrdv.collectives", "pyrdv.api", "pyrdv.launch",
 }
 
 ALLOWED = {
-    "pyrdv.errors": {"pyrdv.shortage"},
+    "pyrdv.errors": {"pyrdv.error_codes", "pyrdv.shortage"},
+    "pyrdv.error_codes": set(),
     "pyrdv.shortage": set(),
     "pyrdv.config": {"pyrdv.errors"},
     "pyrdv.files": set(),

@@ -72,8 +72,7 @@ cdef enum op_flag:
     OP_SYNC = 1                 # send: complete only when matched
     OP_DONE_ONLY = 2            # receive: the data is here, DONE is still to be posted
     OP_REGISTERED = 4           # op.local is a live region
-    OP_REFUSED = 8              # DONE (send: FIN) must say that the data could not be moved;
-                                # op.error says why
+    OP_REFUSED = 8              # DONE (send: FIN) says that its data was not moved; see op.error
     OP_OFFERED = 16             # posted receive: the peer may hold its RTR
     OP_CANCELLING = 32          # posted receive: cancelled once its peer's RTRs are revoked
     OP_PIPED = 64               # its data goes by superpipeline
@@ -393,8 +392,7 @@ cdef struct counters_t:
     uint64_t packets_refused
     uint64_t protocol_errors
 
-# How sends and offered receives find each other; one file of `speculation` each.
-# All are step-safe, under the lock.  Those marked * may be NULL.
+# How sends meet offers; one file of `speculation` each.  Step-safe, under the lock; * may be NULL.
 cdef struct policy_t:
     uint8_t rts_flags           # packet_flags of its own on RTS; 0: and there is no RTS-ACK
     # The receiver's side.  May posted receive `op` send an RTR now?  Fills `ahead` of
@@ -403,8 +401,7 @@ cdef struct policy_t:
     # * Announcement `h` arrived and is taken by `op`, which stood in the posted index; NULL: by
     # none yet.
     void (*met)(engine_t *e, peer_t *p, op_t *op, const header_t *h) noexcept nogil
-    # The sender's side.  An RTR arrived, well-formed: keep it in `offers`, or drop it and count
-    # why.
+    # The sender's side.  A well-formed RTR arrived: keep it in `offers`, or drop it and count why.
     void (*arrived)(engine_t *e, peer_t *p, const rtr_t *rtr) noexcept nogil
     # The offer that the next announcement of this envelope is meant for, or NULL.
     offer_t *(*find)(engine_t *e, peer_t *p, uint32_t context, int32_t tag) noexcept nogil
