@@ -53,6 +53,14 @@ class Lost:
         self.jobs.kill_all()
         pytest.fail(f"{why}: {files}\n{stacks}\n{self.jobs.finish(self.process)}", pytrace=False)
 
+    def abandon(self):
+        """End it as if it had never been: this trial shows nothing."""
+        self.jobs.kill_all()
+        self.jobs.finish(self.process)
+        for path in self.jobs.folder.iterdir():
+            if path.name in ("ready", "goes-on") or path.name.startswith("told"):
+                path.unlink()
+
     def launcher(self, which):
         os.kill(self.process.pid, which)
 
@@ -177,12 +185,16 @@ def test_cable_cut(jobs, cable, place, silent, record_property):
 def test_cable_cut_for_less(jobs, cable, place):
     """For less than the timeout, by little: nothing is lost, whatever was under way (Q1 to Q3)."""
     limit = 4
-    job = Lost(jobs, place, "node0:2,node1:1", timeout=limit)
-    job.do(cable.lose, 100)
-    time.sleep(0.85 * limit)
-    cable.lose(0)
-    if now() - job.began > limit:
-        job.give_up("the machine is too busy to cut the cable for so short a time")
+    for trials in range(5, 0, -1):
+        job = Lost(jobs, place, "node0:2,node1:1", timeout=limit)
+        job.do(cable.lose, 100)
+        time.sleep(0.85 * limit)
+        cable.lose(0)
+        if now() - job.began <= limit:
+            break
+        if trials == 1:
+            job.give_up("the machine is too busy to cut the cable for so short a time")
+        job.abandon()
     # Beyond the moment in which a longer cut would have been noticed.
     time.sleep(max(0, job.began + cable.bound * limit + SLACK - now()))
     for rank in (0, 2):

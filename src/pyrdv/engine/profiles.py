@@ -7,6 +7,7 @@ from pyrdv.engine import figures
 
 SCHEMA = "pyrdv-tune/2"
 #: Bytes of a file that holds a profile, and what its figures may be at most: bytes, seconds.
+ENDS_MOST = 64
 SIZE_MOST = 1 << 20
 BYTES_MOST = 1 << 40
 TIME_MOST = 1e6
@@ -65,8 +66,8 @@ def check(profile):
     Bounds are far beyond any machine; they keep sums and products finite.
     """
     ends = profile.get("ends")
-    if not isinstance(ends, list) or len(ends) != 2 or not all(map(files.is_text, ends)):
-        raise ValueError("'ends' must be the names of the two ends")
+    if not isinstance(ends, list) or not 1 <= len(ends) <= ENDS_MOST or not all(map(files.is_text, ends)):
+        raise ValueError("'ends' must be the names of the ends, usually two")
     for name in ("latency", "gap"):
         if not files.is_number(profile.get(name), 0, TIME_MOST):
             raise ValueError("'latency' and 'gap' must be times, in seconds")
