@@ -66,7 +66,8 @@ def check(profile):
     Bounds are far beyond any machine; they keep sums and products finite.
     """
     ends = profile.get("ends")
-    if not isinstance(ends, list) or not 1 <= len(ends) <= ENDS_MOST or not all(map(files.is_text, ends)):
+    if not isinstance(ends, list) or not 1 <= len(ends) <= ENDS_MOST \
+            or not all(map(files.is_text, ends)):
         raise ValueError("'ends' must be the names of the ends, usually two")
     for name in ("latency", "gap"):
         if not files.is_number(profile.get(name), 0, TIME_MOST):
