@@ -28,17 +28,17 @@ def test_it_can_be_taken_once(slot):
     assert secrets.take(slot) == SECRET
     with pytest.raises(ConfigError, match=f"PYRDV_SECRET_FD={other}: another process has taken"):
         secrets.take(other)
-    with pytest.raises(ConfigError, match="has closed it"):
+    with pytest.raises(ConfigError, match="have closed it"):
         secrets.take(slot)
 
 
 def test_something_else_of_that_number_is_left_alone(slot):
     """A wrapper may have closed it and opened a file or a pipe of its own."""
-    with pytest.raises(ConfigError, match="has closed it; such programs must leave"):
+    with pytest.raises(ConfigError, match="have closed it; such programs must leave"):
         secrets.take(slot)
     read, write = os.pipe()
     os.write(write, b"theirs")
-    with pytest.raises(ConfigError, match="has closed it"):
+    with pytest.raises(ConfigError, match="have closed it"):
         secrets.take(read)
     assert os.read(read, 10) == b"theirs"
     os.close(read)
@@ -99,19 +99,40 @@ def test_an_agent_hands_it_on(jobs):
     assert (status, sorted(out.splitlines())) == (0, ["joined 0", "joined 1"]), err
 
 
-@pytest.mark.parametrize("keeps", [True, False])
-def test_a_wrapper_that_closes_descriptors(jobs, keeps):
+def wrapped(jobs, text):
+    """Outcome of a job of one rank below a wrapper in Python; ``command`` there is the rank's."""
     program = jobs.write(JOIN)
     (jobs.folder / "wrapper").write_text(
-        f"#!{sys.executable}\nimport subprocess, sys\n"
-        f"sys.exit(subprocess.call([sys.executable, {program!r}], close_fds={not keeps}))\n")
+        f"#!{sys.executable}\nimport os, subprocess, sys\n"
+        f"command = [sys.executable, {program!r}]\n{text}")
     (jobs.folder / "wrapper").chmod(0o755)
-    status, out, err = jobs.finish(jobs.start(["./wrapper"], 1))
-    if keeps:
-        assert (status, out) == (0, "joined 0\n"), err
-    else:
-        assert status != 0 and "PYRDV_SECRET_FD=" in err and "has closed it" in err
-        assert "close_fds=False" in err
+    return jobs.finish(jobs.start(["./wrapper"], 1))
+
+
+@pytest.mark.parametrize("closes", [False, True])
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_wrapper_in_python(jobs, closes, depth):
+    """It still has the descriptor that it closes in its child."""
+    prefix = [sys.executable, "-c", "import subprocess, sys; "
+              "sys.exit(subprocess.call(sys.argv[1:]))"] * (depth - 1)
+    status, out, err = wrapped(
+        jobs, f"sys.exit(subprocess.call([*{prefix!r}, *command], close_fds={closes}))\n")
+    assert (status, out) == (0, "joined 0\n"), err
+
+
+def test_a_wrapper_that_has_closed_its_descriptors(jobs):
+    status, _, err = wrapped(jobs, "os.closerange(3, 256)\nsys.exit(subprocess.call(command))\n")
+    assert status != 0 and "PYRDV_SECRET_FD=" in err and "have closed it" in err
+    assert "close_fds=False" in err
+
+
+def test_a_process_of_another_job_is_left_alone(monkeypatch):
+    """As the number says where the rank is in another pid namespace than the one it is of."""
+    slot = os.dup(0)
+    secrets.offer(SECRET, slot)
+    with pytest.raises(ConfigError, match="have closed it"):
+        secrets.take(9999, os.getppid(), "a job of no process")
+    assert secrets.take(slot) == SECRET
 
 
 def test_of_two_below_one_wrapper_the_second_is_told(jobs):

@@ -91,7 +91,7 @@ class Launch:
         self.size = size
         self.address = address
         self.door = door
-        self._secret = secret   # or the descriptor that it comes by
+        self._secret = secret   # or where it comes from: arguments of `secrets.take`
         self.job = job
         self.pid = os.getpid()
         self.host = host or os.uname().nodename
@@ -101,10 +101,10 @@ class Launch:
     @property
     def secret(self):
         """See above."""
-        if isinstance(self._secret, int):
+        if isinstance(self._secret, tuple):
             from pyrdv.launch import secrets
 
-            self._secret = secrets.take(self._secret)
+            self._secret = secrets.take(*self._secret)
         return self._secret
 
     @secret.setter
@@ -286,9 +286,10 @@ def _address_of(host):
 
 
 def _given(environ):
-    """The secret, or the number of the descriptor by which it comes."""
+    """The secret, or by which descriptor it comes and which process the launcher gave that to."""
     if "PYRDV_SECRET_FD" in environ:
-        return _number(environ, "PYRDV_SECRET_FD", 3, (1 << 31) - 1)
+        return (_number(environ, "PYRDV_SECRET_FD", 3, (1 << 31) - 1),
+                _number(environ, "PYRDV_PID", 1, 1 << 31), _text(environ, "PYRDV_JOB"))
     return _secret(environ)
 
 
