@@ -11,6 +11,10 @@ What must hold:
    the communicator: it never stays for good, and its sender does not wait for good.
 4. A member that is gone stays gone: whoever learns of it says so, and no later collective call on
    the communicator can succeed.
+5. An alarm that names a lost member speaks of all calls on the communicator, not only of its own:
+   its sender has finished the earlier ones, and fails in later ones before it sends anything.  So
+   what it owed in any of them came before the alarm, and nobody waits for that rank any more
+   (`has_given_up`): it may make no further call.
 """
 
 from pyrdv.api.call import ALARM, kind_and_number
@@ -38,15 +42,18 @@ class Aftermath:
     records : dict of int to Record
     lost : dict of int to Cause
         Members that are gone.
+    aware : set of int
+        Members that said so of any: they send nothing but alarms now.
     closing : bool
         The communicator is being freed: nobody is told anything any more.
     """
 
-    __slots__ = ("records", "lost", "closing")
+    __slots__ = ("records", "lost", "aware", "closing")
 
     def __init__(self):
         self.records = {}
         self.lost = {}
+        self.aware = set()
         self.closing = False
 
     def record(self, tag):
@@ -87,7 +94,11 @@ def tell(view, tag):
     if record.told or state.closing:
         return
     record.told = True
-    data = record.cause.pack(tag)
+    cause = record.cause
+    if cause.lost < 0:
+        # A loss goes first: the others must know that this rank is aware of it.
+        cause = next(iter(state.lost.values()), cause)
+    data = cause.pack(tag)
     for rank in range(view.size):
         if rank == view.rank or rank in state.lost:
             continue
@@ -111,11 +122,20 @@ def read(view):
         record = state.record(tag)
         record.heard.add(source)
         record.cause = record.cause or cause
-        if 0 <= cause.lost < view.size and cause.lost != view.rank:
-            state.lost.setdefault(cause.lost, cause)
+        if 0 <= cause.lost < view.size:
+            state.aware.add(source)
+            if cause.lost != view.rank:
+                state.lost.setdefault(cause.lost, cause)
         if view.identity.is_over(*place):
             tell(view, tag)
         view.identity.ring()
+
+
+def has_given_up(view, tag, rank):
+    """Whether `rank` owes nothing to a call any more; reads alarms first."""
+    read(view)
+    state = of(view)
+    return rank in state.aware or rank in state.record(tag).heard
 
 
 def sweep(view):
