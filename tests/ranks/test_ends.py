@@ -165,6 +165,7 @@ import gc
 sys.setrecursionlimit(500)
 things = {{"comm": comm.Dup(), "request": comm.Irecv(np.empty(5), other, 7), "world": MPI._world}}
 things["comm"].irecv(None, other)
+comm.Barrier()     # what is dropped must not take the message
 more = things["comm"].isend(np.ones(100_000), other)
 assert things["comm"].recv(None, other).sum() == 100_000
 comm.Barrier()

@@ -174,10 +174,13 @@ if comm.rank == 0:
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
     assert comm.recv(source=2) == "late"
     comm.send("x", 2)
+    flag("over")
     print("passed")
 elif comm.rank == 1:
     for number in range(100):
         comm.send(comm.recv(source=0, tag=2), 0, 2)
+    # Its end would give descriptors of rank 0 free.
+    wait_flag("over")
 else:
     wait_flag("limited")
     comm.send("late", 0)
