@@ -171,6 +171,8 @@ class Cable:
             command("ip", "link", "set", end, "up", node=node)
             # A link that goes down loses its IPv6 addresses.
             command("ip", "addr", "replace", f"fd77::{node + 1}/64", "dev", end, "nodad", node=node)
+            # What was asked for in vain is "no route to host" for a while.
+            command("ip", "neigh", "flush", "dev", end, node=node)
 
     def mend(self):
         """Undo all of it; no job may run.  Does nothing where nothing is broken."""
