@@ -154,9 +154,10 @@ def test_background_child_does_not_hold_the_launcher(jobs):
     status, out, _ = jobs.run("""
         import subprocess
         child = subprocess.Popen(["sleep", "30"])
-        print("x" * 100_000)
+        print("\\n".join(["x" * 1000] * 100))
         """, 2)
-    assert status == 0 and out == ("x" * 100_000 + "\n") * 2
+    # Longer lines than 64 KiB may be cut by another rank's (O2).
+    assert status == 0 and out == ("x" * 1000 + "\n") * 200
     assert time.monotonic() - began < 15
 
 
