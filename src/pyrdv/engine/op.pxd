@@ -30,6 +30,9 @@ cdef void op_matched(op_t *op, uint32_t source, int32_t tag, uint64_t total,
 cdef inline void op_peek(op_t *op, const void *data, uint64_t length) noexcept nogil:
     if op.content and op.length < length and length >= sizeof(op.peek):
         memcpy(op.peek, data, sizeof(op.peek))
+# Bytes of the message that matched receive `op` takes: what fits.
+cdef inline uint64_t op_wanted(const op_t *op) noexcept nogil:
+    return op.total if op.total < op.length else op.length
 # The error that a matched receive ends with when nothing went wrong on the way.
 cdef int op_fit(const op_t *op) noexcept nogil
 # End `op`: the library does not touch its buffer afterwards (R3).

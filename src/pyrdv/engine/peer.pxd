@@ -14,11 +14,6 @@ cdef int peer_connect(engine_t *e, peer_t *p) noexcept nogil
 # The engine is to close: turns touch no fabric from now on, and all peers count as closed.
 cdef void peers_abandon(engine_t *e) noexcept nogil
 
-# Fill a header; every packet carries the credits and standing buffers that we give back.
-cdef void header_fill(peer_t *p, header_t *h, int kind, uint32_t context, int32_t tag,
-                      uint64_t length, uint64_t cookie) noexcept nogil
-# A packet with that header was posted: what it gives back is told.
-cdef void credits_told(peer_t *p, const header_t *h) noexcept nogil
 # An announcement with that header was posted.
 cdef void announcement_posted(engine_t *e, peer_t *p, const header_t *h) noexcept nogil
 # The units that an eager message of `length` bytes costs.

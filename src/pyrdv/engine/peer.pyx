@@ -19,16 +19,15 @@ P3  Announcements leave in the order of the send calls (R4): while ``queue`` is
     not empty every new send goes to its end.
 """
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memset
 
+from pyrdv.engine.control cimport control_post, credits_told, header_fill
 from pyrdv.engine.op cimport memory_new
 from pyrdv.engine.speculation.adaptation cimport advice_told
 from pyrdv.engine.state cimport (
     MESSAGE_UNITS, OP_LACKING, OP_PEER_LOST, OP_QUEUED, OP_READY, PEER_CLOSED, PEER_DEAF, PEER_LOST,
     PEER_NEW, PEER_UP, SENT_LOG, TELL, UNIT, engine_t, op_t, peer_t, sent_t)
 from pyrdv.engine.wire cimport PACKET_ADVICE, PACKET_CREDIT, WIRE_HEADER, header_t
-from pyrdv.fabrics.contract cimport (
-    FABRIC_AGAIN, FABRIC_FAILED, FABRIC_OK, WR_SEND, work_request)
+from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_FAILED, FABRIC_OK
 
 
 cdef extern from "order.h" nogil:
@@ -72,25 +71,6 @@ cdef void peers_abandon(engine_t *e) noexcept nogil:
             p.state = PEER_CLOSED
             p.finished = 2
     e.epoch += 1
-
-
-cdef void header_fill(peer_t *p, header_t *h, int kind, uint32_t context, int32_t tag,
-                      uint64_t length, uint64_t cookie) noexcept nogil:
-    h.kind = <uint8_t> kind
-    h.flags = 0
-    h.content = 0
-    h.context = context
-    h.tag = tag
-    h.sequence = p.send_sequence
-    h.length = length
-    h.cookie = cookie
-    h.credit = p.returned
-    h.freed = p.freed[1]
-
-
-cdef void credits_told(peer_t *p, const header_t *h) noexcept nogil:
-    p.returned_told = h.credit
-    p.freed_told = h.freed
 
 
 cdef void announcement_posted(engine_t *e, peer_t *p, const header_t *h) noexcept nogil:
@@ -145,7 +125,6 @@ cdef bint freed_take(peer_t *p, uint32_t freed) noexcept nogil:
 
 cdef void credit_serve(engine_t *e, peer_t *p) noexcept nogil:
     cdef header_t h
-    cdef work_request wr
     if p.returned - p.returned_told < e.eager_units >> 1 and p.freed[1] - p.freed_told < TELL:
         return
     if p.state != PEER_UP:
@@ -154,12 +133,7 @@ cdef void credit_serve(engine_t *e, peer_t *p) noexcept nogil:
             peer_activate(e, p)
         return
     header_fill(p, &h, PACKET_CREDIT, 0, 0, 0, 0)
-    memset(&wr, 0, sizeof(wr))
-    wr.opcode = WR_SEND
-    wr.header = &h
-    wr.header_length = WIRE_HEADER
-    if p.fabric.ops.post(p.fabric, p.rank, &wr, 1) == FABRIC_OK:
-        credits_told(p, &h)
+    if control_post(p, &h, WIRE_HEADER) == FABRIC_OK:
         e.counters.credits_sent += 1
     else:
         peer_activate(e, p)

@@ -8,11 +8,7 @@ the flags are checked, else 0.  A last block that is short has no flag.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from pyrdv.engine.state cimport ARRIVAL_FLAGS, ARRIVAL_NOTICE, engine_t
-from pyrdv.fabrics.contract cimport CAP_ORDERED, CAP_SOFT, WR_SEND, fabric_t, work_request
-
-
-cdef extern from "<string.h>" nogil:
-    void *memset(void *where, int value, size_t length)
+from pyrdv.fabrics.contract cimport CAP_ORDERED, CAP_SOFT, fabric_t
 
 
 cdef enum:
@@ -20,14 +16,6 @@ cdef enum:
     LINE = 64                   # chunks without blocks are multiples of it
     FIRST = 12 << 10            # bytes of a first chunk: the paper's constant, from InfiniBand
     FIRST_SOFT = 256 << 10      # the same where a round trip of packets lasts ten times as long
-
-
-cdef inline void packet_request(work_request *wr, const void *header,
-                                uint32_t length) noexcept nogil:
-    memset(wr, 0, sizeof(work_request))
-    wr.opcode = WR_SEND
-    wr.header = header
-    wr.header_length = length
 
 
 cdef inline uint64_t least(uint64_t a, uint64_t b) noexcept nogil:

@@ -5,17 +5,15 @@ Sent once per rendezvous and per synchronous eager message.  DONE is what
 completes the send, so it leaves only after the data was read, or, for a
 synchronous eager message, after the receive was matched and has its data.
 """
-from libc.string cimport memset
-
+from pyrdv.engine.control cimport control_post, header_fill
 from pyrdv.engine.lanes cimport lane_idle, lane_through
-from pyrdv.engine.op cimport op_complete, op_fit, op_lookup
-from pyrdv.engine.peer cimport credits_told, header_fill, ready_append
+from pyrdv.engine.op cimport op_complete, op_fit, op_lookup, op_wanted
+from pyrdv.engine.peer cimport ready_append
 from pyrdv.engine.state cimport (
     OP_DONE_ONLY, OP_INVALID, OP_PEER_LOST, OP_PIPING, OP_REFUSED, OP_SEND, OP_WAITING, PAIR_ACK,
     PATIENT, PEER_NEW, PEER_UP, WAITS_HERE, engine_t, op_t, peer_t)
 from pyrdv.engine.wire cimport PACKET_DONE, PACKET_REFUSED, PACKET_WAITING, WIRE_HEADER, header_t
-from pyrdv.fabrics.contract cimport (
-    CAP_PINS, FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, WR_SEND, work_request)
+from pyrdv.fabrics.contract cimport CAP_PINS, FABRIC_AGAIN, FABRIC_LOST
 
 
 cdef bint pipe_welcome(engine_t *e, peer_t *p) noexcept nogil:
@@ -23,8 +21,7 @@ cdef bint pipe_welcome(engine_t *e, peer_t *p) noexcept nogil:
 
 
 cdef void done_fill(engine_t *e, peer_t *p, op_t *op, header_t *h) noexcept nogil:
-    header_fill(p, h, PACKET_DONE, op.context, op.source_tag,
-                op.total if op.total < op.length else op.length, op.cookie)
+    header_fill(p, h, PACKET_DONE, op.context, op.source_tag, op_wanted(op), op.cookie)
     if op.waits & WAITS_HERE and pipe_welcome(e, p):
         h.flags = PACKET_WAITING
     if op.flags & OP_REFUSED:
@@ -34,7 +31,6 @@ cdef void done_fill(engine_t *e, peer_t *p, op_t *op, header_t *h) noexcept nogi
 
 cdef int done_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     cdef header_t h
-    cdef work_request wr
     cdef int status
     if p.state != PEER_UP:
         if p.state == PEER_NEW:
@@ -44,15 +40,9 @@ cdef int done_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
         op_complete(e, op, OP_PEER_LOST if op.flags & OP_REFUSED else op_fit(op))
         return FABRIC_LOST
     done_fill(e, p, op, &h)
-    memset(&wr, 0, sizeof(wr))
-    wr.opcode = WR_SEND
-    wr.header = &h
-    wr.header_length = WIRE_HEADER
-    status = p.fabric.ops.post(p.fabric, p.rank, &wr, 1)
+    status = control_post(p, &h, WIRE_HEADER)
     if status == FABRIC_AGAIN:
         return status
-    if status == FABRIC_OK:
-        credits_told(p, &h)
     if op.pairing & PAIR_ACK:
         p.unacked -= 1
     op_complete(e, op, op.error if op.flags & OP_REFUSED else op_fit(op))

@@ -11,18 +11,19 @@ outstanding is bounded by credits (P1).  Costs: one copy into fabric memory,
 one out of it; no allocation, no system call unless the peer sleeps.
 """
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
+from pyrdv.engine.control cimport control_request, header_fill
 from pyrdv.engine.matching cimport message_keep, posted_find, posted_remove
 from pyrdv.engine.op cimport (
     message_new, message_release, op_complete, op_fit, op_matched, op_peek)
-from pyrdv.engine.peer cimport announcement_posted, credit_return, eager_cost, header_fill
+from pyrdv.engine.peer cimport announcement_posted, credit_return, eager_cost
 from pyrdv.engine.protocols.done cimport done_start
 from pyrdv.engine.speculation.adaptation cimport advice
 from pyrdv.engine.state cimport (
     MESSAGE_EAGER, OP_RECV, PEER_SELF, engine_t, message_t, op_t, peer_t)
 from pyrdv.engine.wire cimport PACKET_EAGER, PACKET_SYNC, WIRE_HEADER, header_t
-from pyrdv.fabrics.contract cimport FABRIC_OK, WR_SEND, work_request
+from pyrdv.fabrics.contract cimport FABRIC_OK, work_request
 
 
 cdef int eager_post(engine_t *e, peer_t *p, uint32_t context, int32_t tag, const void *data,
@@ -35,10 +36,7 @@ cdef int eager_post(engine_t *e, peer_t *p, uint32_t context, int32_t tag, const
     h.flags = advice(e, p, context, tag)
     if cookie:
         h.flags |= PACKET_SYNC
-    memset(&wr, 0, sizeof(wr))
-    wr.opcode = WR_SEND
-    wr.header = &h
-    wr.header_length = WIRE_HEADER
+    control_request(&wr, &h, WIRE_HEADER)
     wr.local = <void *> data
     wr.length = length
     status = p.fabric.ops.post(p.fabric, p.rank, &wr, 1)

@@ -9,12 +9,11 @@ for the finishing rank stays until its announced sends are taken, or until
 their receiver has sent FINISH as well.  Only then does it disconnect.
 """
 from libc.stdint cimport int32_t, uint8_t, uint32_t
-from libc.string cimport memset
 
+from pyrdv.engine.control cimport control_post, header_fill
 from pyrdv.engine.lanes cimport lane_forget
 from pyrdv.engine.matching cimport posted_remove, unanswered_remove
 from pyrdv.engine.op cimport op_complete, op_fit
-from pyrdv.engine.peer cimport credits_told, header_fill
 from pyrdv.engine.protocols.placed cimport stand_end
 from pyrdv.engine.speculation.offers cimport offers_clear
 from pyrdv.engine.state cimport (
@@ -22,7 +21,7 @@ from pyrdv.engine.state cimport (
     OP_PIPING, OP_POSTED, OP_QUEUED, OP_READY, OP_REFUSED, OP_SEND, OP_WAITING, OPS_PER_SLAB,
     PAIR_UNANSWERED, REVOKE_NONE, STAND_NEVER, engine_t, op_t, peer_t)
 from pyrdv.engine.wire cimport PACKET_FINISH, WIRE_HEADER, header_t
-from pyrdv.fabrics.contract cimport FABRIC_OK, WR_SEND, work_request
+from pyrdv.fabrics.contract cimport FABRIC_OK
 
 
 cdef extern from "order.h" nogil:
@@ -32,16 +31,10 @@ cdef extern from "order.h" nogil:
 
 cdef int finish_post(engine_t *e, peer_t *p) noexcept nogil:
     cdef header_t h
-    cdef work_request wr
     cdef int status
     header_fill(p, &h, PACKET_FINISH, 0, 0, 0, 0)
-    memset(&wr, 0, sizeof(wr))
-    wr.opcode = WR_SEND
-    wr.header = &h
-    wr.header_length = WIRE_HEADER
-    status = p.fabric.ops.post(p.fabric, p.rank, &wr, 1)
+    status = control_post(p, &h, WIRE_HEADER)
     if status == FABRIC_OK:
-        credits_told(p, &h)
         p.finish_told = 1
     return status
 

@@ -6,11 +6,11 @@ The exchange and the invariants Q1 to Q5 stand in ``superpipeline``.
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
+from pyrdv.engine.control cimport control_post, header_fill
 from pyrdv.engine.copying cimport copy_checked, copy_past_caches, copy_plain
 from pyrdv.engine.lanes cimport lane_buffer, lane_free, lane_take, lane_wait
-from pyrdv.engine.op cimport op_complete, op_cookie, op_lookup
-from pyrdv.engine.peer cimport credits_told, header_fill
-from pyrdv.engine.protocols.chunks cimport layout, least, packet_request, payload_of, unit_of
+from pyrdv.engine.op cimport op_complete, op_cookie, op_lookup, op_wanted
+from pyrdv.engine.protocols.chunks cimport layout, least, payload_of, unit_of
 from pyrdv.engine.protocols.done cimport done_start
 from pyrdv.engine.state cimport (
     LANE_BUFFERS, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST, OP_PIPED, OP_PIPING, OP_RECV,
@@ -18,15 +18,11 @@ from pyrdv.engine.state cimport (
 from pyrdv.engine.wire cimport (
     PACKET_CHECKED, PACKET_GRANT, PACKET_REFUSED, PACKET_TAKEN, WIRE_GRANT, WIRE_HEADER, grant_t,
     header_t)
-from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_OK, work_request
+from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_OK
 
 
 cdef extern from "order.h" nogil:
     uint64_t observe64(const uint64_t *where)
-
-
-cdef uint64_t wanted(const op_t *op) noexcept nogil:
-    return op.total if op.total < op.length else op.length
 
 
 cdef void receive_refused(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
@@ -39,7 +35,7 @@ cdef void receive_begin(engine_t *e, op_t *op) noexcept nogil:
     cdef lane_t *lane = op.lane
     cdef uint32_t block = layout(e, lane.fabric, &lane.checked)
     op.state = OP_PIPING
-    lane.streaming = copy_past_caches(wanted(op))
+    lane.streaming = copy_past_caches(op_wanted(op))
     if block != lane.block:
         # Data may stand where flags will (Q3).
         memset(lane.memory, 0, <uint64_t> LANE_BUFFERS * e.lane_bytes)
@@ -65,20 +61,17 @@ cdef void pipe_receive(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
 
 cdef int grant_post(engine_t *e, peer_t *p, lane_t *lane) noexcept nogil:
     cdef grant_t g
-    cdef work_request wr
     cdef int status
     cdef op_t *op = lane.op
-    header_fill(p, &g.header, PACKET_GRANT, e.lane_bytes, <int32_t> lane.block, wanted(op),
+    header_fill(p, &g.header, PACKET_GRANT, e.lane_bytes, <int32_t> lane.block, op_wanted(op),
                 op.cookie)
     g.header.sequence = lane.base
     g.header.flags = PACKET_CHECKED if lane.checked else 0
     g.address = <uint64_t> lane.memory
     g.key = lane.local.key
     g.receive = op_cookie(op)
-    packet_request(&wr, &g, WIRE_GRANT)
-    status = p.fabric.ops.post(p.fabric, p.rank, &wr, 1)
+    status = control_post(p, &g, WIRE_GRANT)
     if status == FABRIC_OK:
-        credits_told(p, &g.header)
         lane.granted = 1
         if op.pairing & PAIR_ACK:
             # It answers the RTS as well as RTS-ACK would.
@@ -89,14 +82,11 @@ cdef int grant_post(engine_t *e, peer_t *p, lane_t *lane) noexcept nogil:
 
 cdef int taken_post(engine_t *e, peer_t *p, lane_t *lane) noexcept nogil:
     cdef header_t h
-    cdef work_request wr
     cdef int status
     header_fill(p, &h, PACKET_TAKEN, 0, 0, 0, lane.op.cookie)
     h.sequence = lane.base + lane.taken
-    packet_request(&wr, &h, WIRE_HEADER)
-    status = p.fabric.ops.post(p.fabric, p.rank, &wr, 1)
+    status = control_post(p, &h, WIRE_HEADER)
     if status == FABRIC_OK:
-        credits_told(p, &h)
         lane.told = lane.taken
         e.counters.takens_sent += 1
     return status
@@ -118,7 +108,7 @@ cdef bint chunk_arrived(engine_t *e, peer_t *p, const header_t *h) noexcept nogi
         return True
     ahead = h.sequence - lane.base - lane.taken
     if ahead >= LANE_BUFFERS or h.length == 0 or h.length > lane.room \
-            or h.length > wanted(op) - lane.noticed:
+            or h.length > op_wanted(op) - lane.noticed:
         return False
     if lane.lengths[h.sequence % LANE_BUFFERS] or ahead == 0 and h.length < lane.within:
         return False
@@ -159,7 +149,7 @@ cdef int take_blocks(engine_t *e, lane_t *lane, uint64_t *budget) noexcept nogil
         if known:
             piece = known - lane.within
         else:
-            piece = least(wanted(lane.op) - lane.offset, lane.room - lane.within)
+            piece = least(op_wanted(lane.op) - lane.offset, lane.room - lane.within)
         if lane.block:
             piece = least(piece, unit)
             if piece == 0 or not known and piece < unit:
@@ -195,14 +185,14 @@ cdef int receive_turn(engine_t *e, peer_t *p, lane_t *lane, uint64_t *budget) no
         lane.lengths[at] = 0
         lane.within = 0
         lane.taken += 1
-        if lane.offset == wanted(op):
+        if lane.offset == op_wanted(op):
             op.lane = NULL
             lane_free(e, lane)
             done_start(e, p, op)
             return happened + 1
     # One packet for two chunks: the sender has a third buffer meanwhile.  It needs no place any
     # more once all of the message has come.
-    if lane.taken - lane.told >= TELL and lane.noticed < wanted(op):
+    if lane.taken - lane.told >= TELL and lane.noticed < op_wanted(op):
         happened += taken_post(e, p, lane) == FABRIC_OK
     if budget[0] == 0:
         e.lane_work = 1

@@ -6,13 +6,14 @@ The exchange and the invariants Q1 to Q5 stand in ``superpipeline``.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
+from pyrdv.engine.control cimport control_post, control_request, header_fill
 from pyrdv.engine.copying cimport copy_checked, copy_plain
 from pyrdv.engine.lanes cimport (
     lane_buffer, lane_early, lane_free, lane_id, lane_lookup, lane_take, lane_wait)
 from pyrdv.engine.op cimport op_complete, op_lookup
-from pyrdv.engine.peer cimport credits_told, header_fill, ready_append
+from pyrdv.engine.peer cimport ready_append
 from pyrdv.engine.protocols.chunks cimport (
-    FLAG, flag_word, layout, least, packet_request, payload_of, space_of, unit_of)
+    FLAG, flag_word, layout, least, payload_of, space_of, unit_of)
 from pyrdv.engine.state cimport (
     LANE_BUFFERS, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST, OP_PIPED, OP_PIPING, OP_REFUSED,
     OP_SEND, OP_WAITING, PEER_UP, engine_t, lane_t, op_t, peer_t)
@@ -195,7 +196,7 @@ cdef int chunk_post(engine_t *e, peer_t *p, lane_t *lane) noexcept nogil:
     wr[0].id = lane_id(lane, lane.posted % LANE_BUFFERS)
     header_fill(p, &h, PACKET_CHUNK, 0, 0, length, op.cookie)
     h.sequence = number
-    packet_request(&wr[1], &h, WIRE_HEADER)
+    control_request(&wr[1], &h, WIRE_HEADER)
     wr[1].flags = WR_FENCE
     status = p.fabric.ops.post(p.fabric, p.rank, wr, 2)
     if status == FABRIC_OK:
@@ -209,16 +210,13 @@ cdef int chunk_post(engine_t *e, peer_t *p, lane_t *lane) noexcept nogil:
 
 cdef int pipe_refuse(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     cdef header_t h
-    cdef work_request wr
     cdef int status = FABRIC_LOST
     if p.state == PEER_UP:
         header_fill(p, &h, PACKET_CHUNK, 0, 0, 0, op.cookie)
         h.sequence = op.grant_base
         h.flags = PACKET_REFUSED
-        packet_request(&wr, &h, WIRE_HEADER)
-        status = p.fabric.ops.post(p.fabric, p.rank, &wr, 1)
+        status = control_post(p, &h, WIRE_HEADER)
         if status == FABRIC_OK:
-            credits_told(p, &h)
             op_complete(e, op, op.error)
     if status != FABRIC_OK and status != FABRIC_AGAIN:
         op_complete(e, op, OP_PEER_LOST)

@@ -35,12 +35,13 @@ Z5  A peer gets buffers after `standing_after` messages for which they would hav
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
+from pyrdv.engine.control cimport control_post, control_request, header_fill
 from pyrdv.engine.copying cimport copy_past_caches, copy_plain
 from pyrdv.engine.lanes cimport lane_buffer, lane_id, lane_stand, lane_unstand
 from pyrdv.engine.matching cimport message_keep, posted_find, posted_remove
 from pyrdv.engine.op cimport (
     message_new, message_release, op_complete, op_cookie, op_fit, op_matched)
-from pyrdv.engine.peer cimport announcement_posted, header_fill, peer_activate
+from pyrdv.engine.peer cimport announcement_posted, peer_activate
 from pyrdv.engine.protocols.done cimport done_start
 from pyrdv.engine.speculation.adaptation cimport advice
 from pyrdv.engine.state cimport (
@@ -50,7 +51,7 @@ from pyrdv.engine.state cimport (
 from pyrdv.engine.wire cimport (
     PACKET_PLACED, PACKET_STAND, PACKET_SYNC, WIRE_HEADER, WIRE_RTS, header_t, rts_t)
 from pyrdv.fabrics.contract cimport (
-    CAP_BEHIND, FABRIC_AGAIN, FABRIC_OK, WR_BEHIND, WR_SEND, WR_SIGNALED, WR_WRITE, work_request)
+    CAP_BEHIND, FABRIC_AGAIN, FABRIC_OK, WR_BEHIND, WR_SIGNALED, WR_WRITE, work_request)
 from pyrdv.memory.mappings cimport cache_used
 
 
@@ -87,7 +88,7 @@ cdef int place_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     cdef header_t h
     cdef work_request wr[2]
     cdef int status
-    memset(wr, 0, sizeof(wr))
+    memset(&wr[0], 0, sizeof(work_request))
     wr[0].opcode = WR_WRITE
     wr[0].flags = WR_SIGNALED
     wr[0].local = lane_buffer(e, s.lane, s.slot)
@@ -102,10 +103,8 @@ cdef int place_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     h.flags = advice(e, p, op.context, op.tag)
     if op.flags & OP_SYNC:
         h.flags |= PACKET_SYNC
-    wr[1].opcode = WR_SEND
+    control_request(&wr[1], &h, WIRE_HEADER)
     wr[1].flags = WR_BEHIND
-    wr[1].header = &h
-    wr[1].header_length = WIRE_HEADER
     status = p.fabric.ops.post(p.fabric, p.rank, wr, 2)
     if status == FABRIC_AGAIN:
         return status
@@ -188,7 +187,6 @@ cdef void stand_end(engine_t *e, peer_t *p) noexcept nogil:
 cdef void stand_serve(engine_t *e, peer_t *p) noexcept nogil:
     cdef standing_t *s = &p.standing[1]
     cdef rts_t stand
-    cdef work_request wr
     if s.state != STAND_OWED:
         return
     if p.state != PEER_UP or p.finished or p.finish_told:
@@ -199,11 +197,7 @@ cdef void stand_serve(engine_t *e, peer_t *p) noexcept nogil:
     header_fill(p, &stand.header, PACKET_STAND, s.bytes, 0, 0, 0)
     stand.address = <uint64_t> s.lane.memory
     stand.key = s.lane.local.key
-    memset(&wr, 0, sizeof(wr))
-    wr.opcode = WR_SEND
-    wr.header = &stand
-    wr.header_length = WIRE_RTS
-    if p.fabric.ops.post(p.fabric, p.rank, &wr, 1) == FABRIC_OK:
+    if control_post(p, &stand, WIRE_RTS) == FABRIC_OK:
         s.state = STAND_UP
     else:
         peer_activate(e, p)

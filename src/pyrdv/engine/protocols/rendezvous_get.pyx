@@ -17,12 +17,13 @@ truncation (R6: later messages are not harmed).  A READ is cut by the fabric's
 from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memset
 
+from pyrdv.engine.control cimport control_post, control_request, header_fill
 from pyrdv.engine.lanes cimport lanes_keep
 from pyrdv.engine.matching cimport message_keep, posted_find, posted_remove
 from pyrdv.engine.op cimport (
     message_new, message_release, op_complete, op_cookie, op_fit, op_lookup,
-    op_matched, op_register)
-from pyrdv.engine.peer cimport announcement_posted, header_fill, ready_append
+    op_matched, op_register, op_wanted)
+from pyrdv.engine.peer cimport announcement_posted, ready_append
 from pyrdv.engine.protocols.done cimport done_fill, done_start
 from pyrdv.engine.protocols.pipe_in cimport pipe_receive
 from pyrdv.engine.protocols.pipe_out cimport pipe_announced
@@ -37,13 +38,12 @@ from pyrdv.engine.wire cimport (
     PACKET_PIPED, PACKET_RTS, PACKET_RTS_ACK, PACKET_WAITING, WIRE_HEADER, WIRE_RTS,
     header_t, rts_t)
 from pyrdv.fabrics.contract cimport (
-    ACCESS_LOCAL, FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, WR_FENCE, WR_READ, WR_SEND, WR_SIGNALED,
+    ACCESS_LOCAL, FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, WR_FENCE, WR_READ, WR_SIGNALED,
     completion, work_request)
 
 
 cdef int rts_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     cdef rts_t rts
-    cdef work_request wr
     cdef int status
     header_fill(p, &rts.header, PACKET_RTS, op.context, op.tag, op.length, op_cookie(op))
     rts.header.content = op.content
@@ -58,11 +58,7 @@ cdef int rts_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     elif op.length:
         rts.address = <uint64_t> op.buffer
         rts.key = op.local.key
-    memset(&wr, 0, sizeof(wr))
-    wr.opcode = WR_SEND
-    wr.header = &rts
-    wr.header_length = WIRE_RTS
-    status = p.fabric.ops.post(p.fabric, p.rank, &wr, 1)
+    status = control_post(p, &rts, WIRE_RTS)
     if status == FABRIC_OK:
         op.state = OP_WAITING
         op.total = op.length
@@ -73,19 +69,8 @@ cdef int rts_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     return status
 
 
-cdef inline void packet_request(work_request *wr, const header_t *h, int flags) noexcept nogil:
-    wr.opcode = WR_SEND
-    wr.flags = flags
-    wr.header = h
-    wr.header_length = WIRE_HEADER
-
-
-cdef inline uint64_t wanted(const op_t *op) noexcept nogil:
-    return op.total if op.total < op.length else op.length
-
-
 cdef void get_start(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
-    if wanted(op) == 0:
+    if op_wanted(op) == 0:
         done_start(e, p, op)
     elif op.flags & OP_PIPED or e.protocol == CHOICE_PIPELINE:
         pipe_receive(e, p, op)
@@ -170,7 +155,8 @@ cdef int get_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     cdef header_t ack
     cdef work_request wr[3]
     cdef work_request *read = wr
-    cdef uint64_t piece = wanted(op) - op.moved
+    cdef int count = 1
+    cdef uint64_t piece = op_wanted(op) - op.moved
     cdef int status
     if p.state != PEER_UP:
         if p.state == PEER_NEW:
@@ -183,7 +169,7 @@ cdef int get_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
             e.call_needed = 1
             return FABRIC_AGAIN
         lanes_keep(e, p)
-        if receive_piped(e, p, op, wanted(op)):
+        if receive_piped(e, p, op, op_wanted(op)):
             pipe_receive(e, p, op)
             return FABRIC_LOST
         if op_register(e, op, p.rank, ACCESS_LOCAL) != 0:
@@ -196,11 +182,12 @@ cdef int get_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
             op.moved = 0
             done_start(e, p, op)
             return FABRIC_LOST
-    memset(wr, 0, sizeof(wr))
     if op.pairing & PAIR_ACK and e.policy != NULL and e.policy.rts_flags:
         header_fill(p, &ack, PACKET_RTS_ACK, op.context, op.source_tag, 0, op.cookie)
-        packet_request(read, &ack, 0)
+        control_request(read, &ack, WIRE_HEADER)
         read += 1
+        count += 1
+    memset(read, 0, sizeof(work_request))
     read.opcode = WR_READ
     read.flags = WR_SIGNALED
     read.local = op.buffer + op.moved
@@ -211,10 +198,11 @@ cdef int get_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     read.length = piece if piece < p.fabric.transfer_max else p.fabric.transfer_max
     if read.length == piece:
         done_fill(e, p, op, &h)
-        packet_request(read + 1, &h, WR_FENCE)
+        control_request(read + 1, &h, WIRE_HEADER)
+        read[1].flags = WR_FENCE
+        count += 1
     piece = read.length
-    status = p.fabric.ops.post(p.fabric, p.rank, wr,
-                               <int> (read - wr) + (2 if read[1].opcode == WR_SEND else 1))
+    status = p.fabric.ops.post(p.fabric, p.rank, wr, count)
     if status == FABRIC_OK:
         if op.pairing & PAIR_ACK:
             acked(e, p, op)
@@ -235,7 +223,7 @@ cdef void get_ended(engine_t *e, const completion *c) noexcept nogil:
     e.moving -= 1
     p = &e.peers[op.source]
     if c.status == FABRIC_OK:
-        if op.moved < wanted(op):
+        if op.moved < op_wanted(op):
             get_start(e, p, op)
         else:
             op_complete(e, op, op_fit(op))

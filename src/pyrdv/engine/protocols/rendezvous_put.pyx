@@ -31,12 +31,13 @@ W3  One REVOKE is under way at a time, and no RTR is sent meanwhile.  So REVOKED
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.string cimport memset
 
+from pyrdv.engine.control cimport control_post, control_request, header_fill
 from pyrdv.engine.lanes cimport lanes_keep
 from pyrdv.engine.matching cimport posted_find, posted_remove
 from pyrdv.engine.op cimport (
     op_complete, op_cookie, op_fit, op_lookup, op_matched, op_register)
 from pyrdv.engine.peer cimport (
-    announcement_posted, credits_told, header_fill, peer_activate, peer_connect, ready_append)
+    announcement_posted, peer_activate, peer_connect, ready_append)
 from pyrdv.engine.protocols.select cimport eager_limit
 from pyrdv.engine.speculation.adaptation cimport advice, withheld
 from pyrdv.engine.speculation.offers cimport offers_clear
@@ -50,20 +51,12 @@ from pyrdv.engine.wire cimport (
     PACKET_FIN, PACKET_REFUSED, PACKET_REVOKE, PACKET_REVOKED, PACKET_RTR, PACKET_START,
     WIRE_HEADER, WIRE_RTR, WIRE_RTS, header_t, rtr_t)
 from pyrdv.fabrics.contract cimport (
-    ACCESS_LOCAL, ACCESS_REMOTE_WRITE, FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, WR_FENCE, WR_SEND,
-    WR_SIGNALED, WR_WRITE, completion, work_request)
+    ACCESS_LOCAL, ACCESS_REMOTE_WRITE, FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, WR_FENCE, WR_SIGNALED,
+    WR_WRITE, completion, work_request)
 
 
 cdef bint predicted(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:
     return e.policy != NULL and p.fabric != NULL and length > eager_limit(e, p)
-
-
-cdef inline void packet_request(work_request *wr, const void *header,
-                                uint32_t length) noexcept nogil:
-    memset(wr, 0, sizeof(work_request))
-    wr.opcode = WR_SEND
-    wr.header = header
-    wr.header_length = length
 
 
 # The receiver's side -----------------------------------------------------------
@@ -71,7 +64,6 @@ cdef inline void packet_request(work_request *wr, const void *header,
 cdef void rtr_offer(engine_t *e, op_t *op) noexcept nogil:
     cdef peer_t *p
     cdef rtr_t rtr
-    cdef work_request wr
     cdef uint32_t ahead
     if op.kind != OP_RECV or op.peer == ANY_PEER or op.tag == ANY_TAG_ \
             or e.protocol == CHOICE_PIPELINE \
@@ -100,9 +92,7 @@ cdef void rtr_offer(engine_t *e, op_t *op) noexcept nogil:
     rtr.key = op.local.key
     rtr.ahead = ahead
     rtr.reserved = 0
-    packet_request(&wr, &rtr, WIRE_RTR)
-    if p.fabric.ops.post(p.fabric, p.rank, &wr, 1) == FABRIC_OK:
-        credits_told(p, &rtr.header)
+    if control_post(p, &rtr, WIRE_RTR) == FABRIC_OK:
         op.flags |= OP_OFFERED
         e.counters.rtrs_sent += 1
         profile_sent(e, op)
@@ -174,7 +164,7 @@ cdef int put_post(engine_t *e, peer_t *p, op_t *op, header_t *start) noexcept no
     cdef int status
     cdef uint64_t piece = op.length - op.moved
     if start != NULL:
-        packet_request(&wr[0], start, WIRE_HEADER)
+        control_request(&wr[0], start, WIRE_HEADER)
         count = 1
     memset(&wr[count], 0, sizeof(work_request))
     wr[count].opcode = WR_WRITE
@@ -189,7 +179,7 @@ cdef int put_post(engine_t *e, peer_t *p, op_t *op, header_t *start) noexcept no
     count += 1
     if op.moved + piece == op.length:
         fin_fill(p, op, &fin)
-        packet_request(&wr[count], &fin, WIRE_HEADER)
+        control_request(&wr[count], &fin, WIRE_HEADER)
         wr[count].flags = WR_FENCE
         count += 1
     status = p.fabric.ops.post(p.fabric, p.rank, wr, count)
@@ -221,16 +211,13 @@ cdef int start_post(engine_t *e, peer_t *p, op_t *op, const offer_t *offer) noex
 
 cdef int put_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     cdef header_t fin
-    cdef work_request wr
     cdef int status = FABRIC_LOST
     if p.state == PEER_UP and not op.flags & OP_REFUSED:
         status = put_post(e, p, op, NULL)
     elif p.state == PEER_UP:
         fin_fill(p, op, &fin)
-        packet_request(&wr, &fin, WIRE_HEADER)
-        status = p.fabric.ops.post(p.fabric, p.rank, &wr, 1)
+        status = control_post(p, &fin, WIRE_HEADER)
         if status == FABRIC_OK:
-            credits_told(p, &fin)
             op_complete(e, op, op.error)
     if status != FABRIC_OK and status != FABRIC_AGAIN:
         op_complete(e, op, OP_PEER_LOST)
@@ -279,12 +266,9 @@ cdef void revoke_start(engine_t *e, op_t *op) noexcept nogil:
 
 cdef bint revoke_post(engine_t *e, peer_t *p, int kind) noexcept nogil:
     cdef header_t h
-    cdef work_request wr
     header_fill(p, &h, kind, 0, 0, 0, 0)
-    packet_request(&wr, &h, WIRE_HEADER)
-    if p.fabric.ops.post(p.fabric, p.rank, &wr, 1) != FABRIC_OK:
+    if control_post(p, &h, WIRE_HEADER) != FABRIC_OK:
         return False
-    credits_told(p, &h)
     e.counters.extra_packets += 1
     e.counters.extra_bytes += WIRE_HEADER
     return True
