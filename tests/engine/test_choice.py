@@ -1,4 +1,4 @@
-"""Which protocol a large message takes, and by which figures (engine/figures, profiles)."""
+"""Which protocol a large message takes, and by which figures (engine/choice/costs, profiles)."""
 
 import contextlib
 import json
@@ -8,7 +8,8 @@ import warnings
 import numpy as np
 import pytest
 
-from pyrdv.engine import figures, profiles
+from pyrdv.engine import profiles
+from pyrdv.engine.choice import costs
 from pyrdv.engine.engine import Engine
 from pyrdv.engine.probe import Probe
 from pyrdv.fabrics.sim.network import Network
@@ -242,7 +243,7 @@ def test_the_doctor_says_what_the_engine_does(pair, size, cost):
     for seed in range(4):
         one.send(np.full(size, seed, np.uint8), np.zeros(size, np.uint8))
     taken = "placed" if one.count("sends_placed") else "pipeline" if one.picks()[2] else "get"
-    assert taken == figures.predict(known, size, standing=True)[0]
+    assert taken == costs.predict(known, size, standing=True)[0]
     settings = type("", (), {"eager_max": 0, "protocol": "auto", "speculation": "off",
                              "pipeline_buffer": BUFFER})
     told = doctor_protocols.choice(known, settings, size)[1]
@@ -255,14 +256,14 @@ def test_times():
     """The model of the paper, but for the chunk that is copied out at the end."""
     size = 1 << 20
     known = profile(20e-6, gap=0.0)
-    choice, seconds = figures.predict(known, size)
+    choice, seconds = costs.predict(known, size)
     raw = cost_model.net(known, size) + 2 * known["latency"]
     assert seconds["get"] == pytest.approx(raw + 40e-6)
-    assert figures.predict(known, size, 2, 0)[1]["get"] == pytest.approx(raw + 10e-6)
+    assert costs.predict(known, size, 2, 0)[1]["get"] == pytest.approx(raw + 10e-6)
     assert raw < seconds["pipeline"] <= raw + (128 << 10) / 4e9 * 1.01
     assert choice == ("get" if seconds["get"] <= seconds["pipeline"] else "pipeline")
     slow = {**known, "copy": [[size, size / 1e8] for size in tune.SIZES]}
-    assert figures.predict(slow, size)[1]["pipeline"] > size / 1e8
+    assert costs.predict(slow, size)[1]["pipeline"] > size / 1e8
 
 
 @pytest.mark.parametrize("size", [N, 1 << 20])
@@ -270,10 +271,10 @@ def test_reads_slower_than_writes(pair, size):
     """As on soft-iWARP: what a READ takes counts, not what a WRITE of the size takes."""
     alike, slow = (profile(1e-6, latency=1e-6, reads=rate) for rate in (1e9, 5e8))
     for known, taken in ((alike, "get"), (slow, "pipeline")):
-        choice, seconds = figures.predict(known, size, 0, 0)
+        choice, seconds = costs.predict(known, size, 0, 0)
         assert choice == taken
         assert seconds["get"] == pytest.approx(1e-6 + cost_model.at(known["read"], size))
-        assert seconds["pipeline"] == figures.predict(alike, size)[1]["pipeline"]
+        assert seconds["pipeline"] == costs.predict(alike, size)[1]["pipeline"]
     for known, piped in ((alike, 0), (slow, 3)):
         one = pair(known)
         for seed in range(3):
@@ -282,9 +283,9 @@ def test_reads_slower_than_writes(pair, size):
 
 
 def test_chunks_follow_the_figures(pair):
-    assert figures.chunks(profile(1e-6)) == (16000, 400)
-    assert figures.chunks(profile(1e-6, latency=1.0)) == (256 << 10, 400)
-    assert figures.chunks(profiles.BUILT_IN["rxe"]) == (256 << 10, 150)
+    assert costs.chunks(profile(1e-6)) == (16000, 400)
+    assert costs.chunks(profile(1e-6, latency=1.0)) == (256 << 10, 400)
+    assert costs.chunks(profiles.BUILT_IN["rxe"]) == (256 << 10, 150)
     few, many = (pair(known, protocol="pipeline") for known in (profile(1e-6), None))
     for one in (few, many):
         one.send(fresh(1), fresh(99))
@@ -332,4 +333,4 @@ def test_a_profile_that_cannot_be_used_is_a_warning(tmp_path, content, told):
 
 @pytest.mark.parametrize("kind", profiles.BUILT_IN)
 def test_what_is_built_in_can_be_read(kind):
-    figures.check(profiles.BUILT_IN[kind])
+    costs.check(profiles.BUILT_IN[kind])

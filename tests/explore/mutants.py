@@ -24,6 +24,8 @@ PIPE_IN = "engine/protocols/pipe_in.pyx"
 LANES = "engine/lanes.pyx"
 PLACED = "engine/protocols/placed.pyx"
 PEER = "engine/peer.pyx"
+CONTROL = "engine/control.pyx"
+CHOOSE = "engine/choice/choose.pyx"
 CALLS = "engine/calls.pyx"
 
 #: What it is, where, the text, and what stands there instead, {on} being the switch; of placed
@@ -53,13 +55,13 @@ MUTANTS = (
      "    posted_remove(e, op)\n    if e.policy.met"),
     ("FIN is not fenced", PUT, "wr[count].flags = WR_FENCE",
      "wr[count].flags = 0 if {on} else WR_FENCE"),
-    ("complete at START", PUT, "op.state = OP_LANDING\n    return True",
-     "op.state = OP_LANDING\n    if {on}:\n        op_complete(e, op, 0)\n    return True"),
+    ("complete at START", PUT, "op.state = OP_LANDING\n",
+     "op.state = OP_LANDING\n    if {on}:\n        op_complete(e, op, 0)\n"),
     ("complete before the WRITE is handed over", PUT, "    if status == FABRIC_OK:\n"
      "        op.moved += piece\n        op.state = OP_WRITING\n",
      "    if status == FABRIC_OK:\n        op.moved += piece\n        op.state = OP_WRITING\n"
      "        if {on}:\n            op_complete(e, op, 0)\n            return status\n"),
-    ("the room is not looked at", PUT, "and offer.capacity >= op.length",
+    ("the room is not looked at", CHOOSE, "and offer.capacity >= op.length",
      "and (offer.capacity >= op.length or {on})"),
     ("cancel without REVOKE", PUT, "cdef const node_t *at = &op.node",
      "cdef const node_t *at = NULL if {on} else &op.node"),
@@ -102,7 +104,7 @@ MUTANTS = (
     ("placed: buffers come back in the order of the receives", PLACED,
      "s.early |= <uint8_t> (1 << slot)",
      "s.early |= <uint8_t> (1 << (s.slot_freed if {on} else slot))", "crossed"),
-    ("placed: a buffer is given back when its message comes", PEER,
+    ("placed: a buffer is given back when its message comes", CONTROL,
      "h.freed = p.freed[1]", "h.freed = p.standing[1].used if {on} else p.freed[1]",
      "told with another message"),
     ("placed: an older count of buffers breaks the rules", PEER,

@@ -10,7 +10,8 @@ import types
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from pyrdv.engine import figures, profiles
+from pyrdv.engine import profiles
+from pyrdv.engine.choice import costs
 from pyrdv.engine.speculation import saved
 from pyrdv.errors import ConfigError
 from pyrdv.tools import doctor_protocols
@@ -90,7 +91,7 @@ def test_a_device_profile_is_refused_or_of_use_to_all(tmp_path, data):
     asked = types.SimpleNamespace(eager_max=0, protocol="auto", speculation="auto",
                                   pipeline_buffer=0)
     "\n".join(doctor_protocols.page(profile, asked)).encode("utf-8")
-    first, growth = figures.chunks(profile)
+    first, growth = costs.chunks(profile)
     assert 0 < first <= 1 << 20 and 100 < growth <= 400
     for size in (1, *doctor_protocols.SIZES, 1 << 40):
         assert all(seconds >= 0 for seconds in doctor_protocols.predicted(profile, size).values())

@@ -1,4 +1,4 @@
-"""Registering or copying over a device, by the figures of a profile (engine/figures)."""
+"""Registering or copying over a device, by the figures of a profile (engine/choice/costs)."""
 
 import pytest
 

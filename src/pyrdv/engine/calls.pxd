@@ -6,7 +6,8 @@ They run in a call, without the GIL, and never block.
 """
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
-from pyrdv.engine.state cimport counters_t, engine_t, message_t, op_t
+from pyrdv.engine.counters cimport counters_t
+from pyrdv.engine.state cimport engine_t, message_t, op_t
 from pyrdv.memory.mappings cimport owner_t
 
 

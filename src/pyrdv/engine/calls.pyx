@@ -3,6 +3,8 @@
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from posix.unistd cimport read, write
 
+from pyrdv.engine.choice.choose cimport CHOSEN_NEVER, choose_eager, choose_send
+from pyrdv.engine.choice.waiting cimport waiting_begins, waiting_unknown
 from pyrdv.engine.looking cimport look_after, peer_unreachable
 from pyrdv.engine.lost cimport peer_fails
 from pyrdv.engine.matching cimport (
@@ -10,21 +12,19 @@ from pyrdv.engine.matching cimport (
 from pyrdv.engine.op cimport (
     message_hold, message_release, op_complete, op_new, op_own, op_release)
 from pyrdv.engine.peer cimport peer_connect, queue_append, queue_remove
-from pyrdv.engine.protocols.eager cimport eager_deliver, eager_post
-from pyrdv.engine.protocols.loopback cimport loop_deliver, loop_send
-from pyrdv.engine.protocols.placed cimport place_drop, placed_deliver
-from pyrdv.engine.protocols.rendezvous_get cimport get_deliver
+from pyrdv.engine.protocols.contract cimport SERVED_AGAIN
+from pyrdv.engine.protocols.eager cimport eager_post
+from pyrdv.engine.protocols.loopback cimport loop_send
+from pyrdv.engine.protocols.placed cimport place_drop
 from pyrdv.engine.protocols.rendezvous_put cimport (
     predicted, revoke_needed, revoke_start, rtr_offer)
-from pyrdv.engine.protocols.select cimport (
-    PROTOCOL_EAGER, choose, eager_limit, place_try, prepare)
+from pyrdv.engine.protocols.table cimport protocol_table, table_t
 from pyrdv.engine.state cimport (
-    ANY_PEER, MESSAGE_EAGER, MESSAGE_PLACED, MESSAGE_RTS, OP_CANCELLED, OP_COMPLETE, OP_LACKING,
+    ANY_PEER, OP_CANCELLED, OP_COMPLETE, OP_LACKING,
     OP_MATCH, OP_NOT_REGISTERED, OP_NO_MEMORY, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED,
     OP_READING, OP_RECV, OP_REGISTERED, OP_SEND, OP_SYNC, OP_WAITING, OP_WRITING, PEER_CLOSED,
     PEER_LOST, PEER_SELF, PEER_UP, WAITS_HERE, engine_t, message_t, op_t, peer_t)
 from pyrdv.engine.step cimport announce, keep_moving, maintain, step, turn
-from pyrdv.engine.waiting cimport waiting_begins, waiting_unknown
 from pyrdv.engine.wire cimport CONTENT_BUFFER, CONTENT_OBJECT
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_OK
 from pyrdv.memory.mappings cimport owner_t
@@ -36,6 +36,9 @@ cdef extern from "order.h" nogil:
 cdef enum:
     ROOM_LEAST = 16 << 10       # bytes of a receive whose pages are worth making
     ROOM_MOST = 4 << 20         # and of it that are made
+
+
+cdef const table_t *TABLE = protocol_table()
 
 
 cdef void wake_sleepers(engine_t *e, uint32_t epoch) noexcept nogil:
@@ -69,7 +72,7 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
             return -(status if status == OP_LACKING else peer_unreachable(e, p))
     # The short way: nothing waits before it, so it may be announced at once (P3).
     if p.state == PEER_UP and p.queue_head == NULL and not sync \
-            and choose(e, p, length) == PROTOCOL_EAGER:
+            and choose_eager(e, p, length):
         status = eager_post(e, p, context, tag, data, length, 0, content)
         if status == FABRIC_OK:
             return 0
@@ -87,12 +90,11 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
         op.waits = WAITS_HERE
     elif length > LARGE:
         waiting_unknown(e, op)
-    if length > eager_limit(e, p) and (p.queue_head != NULL or not place_try(e, p, op)) \
-            and prepare(e, p, op) != FABRIC_OK:
+    if choose_send(e, p, op) == CHOSEN_NEVER:
         op_complete(e, op, OP_NOT_REGISTERED)
         op_release(e, op)
         return -OP_NOT_REGISTERED
-    if p.queue_head != NULL or announce(e, p, op) == FABRIC_AGAIN:
+    if p.queue_head != NULL or announce(e, p, op) == SERVED_AGAIN:
         queue_append(e, p, op)
     out[0] = op
     return 1
@@ -119,14 +121,8 @@ cdef void deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
     """Give message `m`, which is in no queue any more, to receive `op`."""
     if op.kind == OP_MATCH:
         message_hold(e, op, m)
-    elif m.kind == MESSAGE_EAGER:
-        eager_deliver(e, op, m)
-    elif m.kind == MESSAGE_PLACED:
-        placed_deliver(e, op, m)
-    elif m.kind == MESSAGE_RTS:
-        get_deliver(e, op, m)
     else:
-        loop_deliver(e, op, m)
+        TABLE.by_code[m.protocol].deliver(e, op, m)
 
 
 cdef int recv_locked(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,

@@ -6,11 +6,12 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 from posix.unistd cimport close, getpid
 
+from pyrdv.engine.calling cimport peer_call
 from pyrdv.engine.calls cimport (
     counts_t, engine_cancel, engine_counts, engine_lock, engine_probe, engine_release,
     engine_sleep_finish, engine_sleep_prepare, engine_turn, engine_unlock, envelope_t,
     wake_sleepers)
-from pyrdv.engine.figures cimport figures_configure
+from pyrdv.engine.choice.costs cimport figures_configure
 from pyrdv.engine.lanes cimport lanes_configure
 from pyrdv.engine.looking cimport look_every
 from pyrdv.engine.matching cimport index_free, index_init
@@ -220,7 +221,7 @@ cdef class Engine:
         if not p.gone:
             self.ends[peer] = text
             p.gone = EVENT_CLOSED if orderly else EVENT_LOST
-            self.c.call_needed = 1
+            peer_call(self.c, p)
         turn(self.c)
         wake_sleepers(self.c, epoch)
         engine_unlock(&self.c.lock)

@@ -8,7 +8,7 @@ an explorer takes different states for one and leaves out what follows from the 
 from libc.stdint cimport uint32_t, uint64_t
 
 from pyrdv.engine.state cimport (
-    ANY_PEER, ANY_TAG_, CLASSES, HABITS, MESSAGE_PLACED, OP_COMPLETE, OP_FREE, OP_POSTED,
+    ANY_PEER, ANY_TAG_, CLASSES, HABITS, PROTOCOL_PLACED, OP_COMPLETE, OP_FREE, OP_POSTED,
     OPS_PER_SLAB, PAIR_UNANSWERED, SENT_LOG, engine_t, habit_t, lane_t, message_t, node_t, offer_t,
     op_t, peer_t, standing_t)
 
@@ -32,7 +32,7 @@ cdef void mix_op(uint64_t *h, const op_t *op) noexcept nogil:
     mix(h, op.length)
     mix(h, op.total)
     mix(h, op.moved)
-    mix(h, op.waits)
+    mix(h, <uint64_t> op.protocol << 8 | op.waits)
     mix(h, op.halts if op.state == OP_POSTED else 0)
     if op.pairing & PAIR_UNANSWERED and op.node.prev != NULL:
         mix(h, (<op_t *> op.node.prev.entry).index)
@@ -76,12 +76,12 @@ cdef void mix_unexpected(uint64_t *h, engine_t *e) noexcept nogil:
             at = leader if leader.peer == ANY_PEER and leader.tag == ANY_TAG_ else NULL
             while at != NULL:
                 m = <message_t *> at.entry
-                mix(h, <uint64_t> m.content << 48 | <uint64_t> m.kind << 40
+                mix(h, <uint64_t> m.content << 48 | <uint64_t> m.protocol << 40
                     | <uint64_t> m.flags << 32 | m.peer)
                 mix(h, <uint64_t> m.context << 32 | <uint32_t> m.tag)
                 mix(h, m.length)
                 mix(h, m.cookie)
-                mix(h, m.slot if m.kind == MESSAGE_PLACED else 0)
+                mix(h, m.slot if m.protocol == PROTOCOL_PLACED else 0)
                 at = at.next
             leader = leader.chain
 
@@ -98,8 +98,8 @@ cdef void mix_peer(uint64_t *h, peer_t *p) noexcept nogil:
     cdef uint32_t i
     cdef op_t *op = p.queue_head
     cdef offer_t *offer = p.offers
-    mix(h, <uint64_t> p.state << 48 | <uint64_t> p.active << 40 | <uint64_t> p.broken << 32
-        | <uint64_t> p.gone << 24 | <uint64_t> p.finished << 16
+    mix(h, <uint64_t> p.calling << 56 | <uint64_t> p.state << 48 | <uint64_t> p.active << 40
+        | <uint64_t> p.broken << 32 | <uint64_t> p.gone << 24 | <uint64_t> p.finished << 16
         | <uint64_t> p.finish_told << 8 | p.revoking << 4 | p.revoke_owed)
     mix(h, <uint64_t> p.send_sequence << 32 | p.recv_sequence)
     mix(h, <uint64_t> p.eager_sent << 32 | p.eager_returned)
@@ -179,7 +179,7 @@ cdef inline void mix_habit(uint64_t *h, const habit_t *habit) noexcept nogil:
 cdef uint64_t engine_fingerprint(engine_t *e) noexcept nogil:
     cdef uint64_t h = <uint64_t> 0xCBF29CE484222325u
     cdef uint32_t i
-    mix(&h, <uint64_t> e.call_needed << 32 | e.moving)
+    mix(&h, e.moving)
     mix(&h, e.starved)
     mix_ops(&h, e)
     for i in range(HABITS):

@@ -23,7 +23,8 @@ B5  Chunks of a receiving lane are numbered on from message to message, so that 
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 
-from pyrdv.engine.figures cimport fabric_index
+from pyrdv.engine.calling cimport peer_call
+from pyrdv.engine.choice.costs cimport fabric_index
 from pyrdv.engine.op cimport memory_new, region_register
 from pyrdv.engine.state cimport (
     ARRIVAL_AUTO, ARRIVAL_FLAGS, ARRIVAL_NOTICE, CHOICE_AUTO, CHOICE_GET, CHOICE_PIPELINE,
@@ -297,7 +298,7 @@ cdef int lane_take(engine_t *e, peer_t *p, op_t *op, bint receiving) noexcept no
         return FABRIC_OK
     if lane == NULL:
         if not e.in_call:
-            e.call_needed = 1
+            peer_call(e, p)
             return FABRIC_AGAIN
         if pool_extend(e, p, pool, receiving):
             lane = pool_pick(pool, p)

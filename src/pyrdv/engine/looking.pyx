@@ -8,6 +8,7 @@ looks they read the processor's counter.
 """
 from libc.stdint cimport int32_t, uint64_t
 
+from pyrdv.engine.calling cimport peer_call
 from pyrdv.engine.state cimport OP_PEER_LOST, PEER_NEW, engine_t, peer_t
 from pyrdv.engine.step cimport maintain, turn
 from pyrdv.fabrics.contract cimport EVENT_LOST, FABRIC_LOST
@@ -42,6 +43,6 @@ cdef int32_t peer_unreachable(engine_t *e, peer_t *p) noexcept nogil:
                 break
         if not p.gone:
             p.gone = EVENT_LOST
-            e.call_needed = 1
+            peer_call(e, p)
             turn(e)
     return OP_PEER_LOST

@@ -8,6 +8,7 @@ E2  A peer that finished in good order stays PEER_UP: it waits for our FINISH.
 """
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 
+from pyrdv.engine.calling cimport peer_call
 from pyrdv.engine.state cimport (
     ANY_PEER, OP_PEER_LOST, OP_SEND, PEER_DEAF, PEER_UP, engine_t, op_t, peer_t)
 
@@ -19,7 +20,7 @@ cdef extern from "order.h" nogil:
 cdef int32_t peer_fails(engine_t *e, peer_t *p) noexcept nogil:
     if p.state == PEER_UP and not p.finished:
         note8(&p.state, PEER_DEAF)
-        e.call_needed = 1
+        peer_call(e, p)
     return OP_PEER_LOST
 
 

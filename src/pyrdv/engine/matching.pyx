@@ -20,7 +20,7 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t
 
 from pyrdv.engine.op cimport message_hold
 from pyrdv.engine.state cimport (
-    ANY_PEER, ANY_TAG_, MESSAGE_RTS, OP_MATCH, PAIR_UNANSWERED, engine_t, index_t, message_t,
+    ANY_PEER, ANY_TAG_, OP_MATCH, PAIR_UNANSWERED, PROTOCOL_GET, engine_t, index_t, message_t,
     node_t, op_t)
 
 
@@ -236,7 +236,7 @@ cdef void unexpected_remove(engine_t *e, message_t *m) noexcept nogil:
     for i in range(4):
         index_remove(&e.unexpected, &m.nodes[i])
     m.queued = 0
-    if m.kind == MESSAGE_RTS:
+    if m.protocol == PROTOCOL_GET:
         e.peers[m.peer].unacked += 1
 
 
@@ -250,7 +250,7 @@ cdef message_t *unexpected_find(engine_t *e, uint32_t context, uint32_t peer,
 cdef void message_keep(engine_t *e, op_t *op, message_t *m) noexcept nogil:
     if op != NULL:
         posted_remove(e, op)
-        if m.kind == MESSAGE_RTS:
+        if m.protocol == PROTOCOL_GET:
             e.peers[m.peer].unacked += 1
         message_hold(e, op, m)
     else:

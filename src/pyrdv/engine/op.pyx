@@ -16,9 +16,9 @@ from libc.string cimport memset
 from pyrdv.engine.lost cimport op_fails
 from pyrdv.engine.state cimport (
     DATA_CLASSES, MESSAGES_LOW, OFFERS_LOW, OP_COMPLETE, OP_FREE, OP_NO_MEMORY,
-    OP_NOT_REGISTERED, OP_PEER_LOST, OP_REGISTERED, OP_TRUNCATED, OPS_PER_SLAB, engine_t,
-    message_t, offer_t, op_t)
-from pyrdv.engine.waiting cimport waiting_never
+    OP_NOT_REGISTERED, OP_PEER_LOST, OP_REGISTERED, OP_TRUNCATED, OPS_PER_SLAB, PROTOCOL_NONE,
+    REASON_NONE, engine_t, message_t, offer_t, op_t)
+from pyrdv.engine.choice.waiting cimport waiting_never
 from pyrdv.engine.wire cimport WIRE_HEADER
 from pyrdv.fabrics.contract cimport (
     ACCESS_KEPT, ACCESS_LOCAL, ACCESS_REMOTE_READ, ACCESS_REMOTE_WRITE, CAP_OPEN_SINK, CAP_PINS,
@@ -87,6 +87,9 @@ cdef op_t *op_new(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_
     op.moved = 0
     op.waits = 0
     op.content = 0
+    op.protocol = PROTOCOL_NONE
+    op.reason = REASON_NONE
+    op.cost = op.instead = 0
     op.born = 0
     op.message = NULL
     op.lane = NULL

@@ -18,6 +18,8 @@ cdef void peers_abandon(engine_t *e) noexcept nogil
 cdef void announcement_posted(engine_t *e, peer_t *p, const header_t *h) noexcept nogil
 # The units that an eager message of `length` bytes costs.
 cdef uint32_t eager_cost(uint64_t length) noexcept nogil
+# Largest payload that goes eager to this peer when credits allow.
+cdef uint64_t eager_limit(engine_t *e, peer_t *p) noexcept nogil
 # May `length` bytes go eager now?  Has the peer been served that much?
 cdef bint eager_allowed(engine_t *e, peer_t *p, uint64_t length) noexcept nogil
 # Had the sender of an arriving eager message credit for it (R8)?
@@ -28,9 +30,6 @@ cdef void credit_return(engine_t *e, peer_t *p, uint64_t length) noexcept nogil
 cdef bint credit_take(peer_t *p, uint32_t credit) noexcept nogil
 # The count of standing buffers that a header gives back, likewise.
 cdef bint freed_take(peer_t *p, uint32_t freed) noexcept nogil
-# Post a CREDIT packet if one is due.
-cdef void credit_serve(engine_t *e, peer_t *p) noexcept nogil
-
 # Sends wait here, in order of their calls, until they are announced.
 cdef void queue_append(engine_t *e, peer_t *p, op_t *op) noexcept nogil
 cdef void queue_pop(peer_t *p) noexcept nogil
@@ -38,3 +37,5 @@ cdef bint queue_remove(peer_t *p, op_t *op) noexcept nogil
 # Matched operations wait here until their READ, WRITE, DONE or FIN can be posted.
 cdef void ready_append(engine_t *e, peer_t *p, op_t *op) noexcept nogil
 cdef void ready_pop(peer_t *p) noexcept nogil
+# Put `op`, which was popped, back to the head.
+cdef void ready_again(peer_t *p, op_t *op) noexcept nogil

@@ -20,13 +20,13 @@ P3  Announcements leave in the order of the send calls (R4): while ``queue`` is
 """
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
-from pyrdv.engine.control cimport control_post, credits_told, header_fill
+from pyrdv.engine.control cimport credits_told
 from pyrdv.engine.op cimport memory_new
 from pyrdv.engine.speculation.adaptation cimport advice_told
 from pyrdv.engine.state cimport (
     MESSAGE_UNITS, OP_LACKING, OP_PEER_LOST, OP_QUEUED, OP_READY, PEER_CLOSED, PEER_DEAF, PEER_LOST,
-    PEER_NEW, PEER_UP, SENT_LOG, TELL, UNIT, engine_t, op_t, peer_t, sent_t)
-from pyrdv.engine.wire cimport PACKET_ADVICE, PACKET_CREDIT, WIRE_HEADER, header_t
+    PEER_NEW, PEER_UP, SENT_LOG, UNIT, engine_t, op_t, peer_t, sent_t)
+from pyrdv.engine.wire cimport PACKET_ADVICE, WIRE_HEADER, header_t
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_FAILED, FABRIC_OK
 
 
@@ -63,6 +63,7 @@ cdef void peers_abandon(engine_t *e) noexcept nogil:
     cdef peer_t *p
     e.fabric_count = 0
     e.active = NULL
+    e.calling = NULL
     e.lanes_used = NULL
     e.laneless = NULL
     for rank in range(e.size):
@@ -84,6 +85,12 @@ cdef void announcement_posted(engine_t *e, peer_t *p, const header_t *h) noexcep
 
 cdef uint32_t eager_cost(uint64_t length) noexcept nogil:
     return MESSAGE_UNITS + <uint32_t> ((length + UNIT - 1) // UNIT)
+
+
+cdef uint64_t eager_limit(engine_t *e, peer_t *p) noexcept nogil:
+    cdef uint64_t limit = e.eager_max if e.eager_max else p.fabric.eager_max
+    cdef uint64_t room = p.fabric.packet_max - WIRE_HEADER
+    return limit if limit < room else room
 
 
 cdef bint eager_allowed(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:
@@ -121,22 +128,6 @@ cdef bint freed_take(peer_t *p, uint32_t freed) noexcept nogil:
         return False
     p.freed[0] = freed
     return True
-
-
-cdef void credit_serve(engine_t *e, peer_t *p) noexcept nogil:
-    cdef header_t h
-    if p.returned - p.returned_told < e.eager_units >> 1 and p.freed[1] - p.freed_told < TELL:
-        return
-    if p.state != PEER_UP:
-        if p.state == PEER_NEW:
-            e.call_needed = 1
-            peer_activate(e, p)
-        return
-    header_fill(p, &h, PACKET_CREDIT, 0, 0, 0, 0)
-    if control_post(p, &h, WIRE_HEADER) == FABRIC_OK:
-        e.counters.credits_sent += 1
-    else:
-        peer_activate(e, p)
 
 
 cdef void queue_append(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
@@ -186,6 +177,13 @@ cdef void ready_append(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
         p.ready_tail.next = op
     p.ready_tail = op
     peer_activate(e, p)
+
+
+cdef void ready_again(peer_t *p, op_t *op) noexcept nogil:
+    op.next = p.ready_head
+    p.ready_head = op
+    if p.ready_tail == NULL:
+        p.ready_tail = op
 
 
 cdef void ready_pop(peer_t *p) noexcept nogil:

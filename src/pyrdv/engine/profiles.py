@@ -3,7 +3,7 @@
 import warnings
 
 from pyrdv import files
-from pyrdv.engine import figures
+from pyrdv.engine.choice import costs
 
 SCHEMA = "pyrdv-tune/2"
 #: Bytes of a file that holds a profile, and what its figures may be at most: bytes, seconds.
@@ -54,7 +54,7 @@ def load(path):
                            f"{ascii(found)[:60]}, not {SCHEMA!r}; {AGAIN}")
     try:
         check(profile)
-        figures.check(profile)
+        costs.check(profile)
     except ValueError as error:
         raise ProfileError(f"{path!r} is broken: {error}; {AGAIN}") from None
     return profile

@@ -7,6 +7,7 @@ the engine lives, so a stale pointer can always be told by its generation.
 """
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
+from pyrdv.engine.counters cimport counters_t
 from pyrdv.engine.wire cimport header_t, rtr_t
 from pyrdv.fabrics.contract cimport completion, fabric_t, region
 from pyrdv.memory.mappings cimport cache_t, mapping_t, owner_t
@@ -75,7 +76,6 @@ cdef enum op_flag:
     OP_REFUSED = 8              # DONE (send: FIN) says that its data was not moved; see op.error
     OP_OFFERED = 16             # posted receive: the peer may hold its RTR
     OP_CANCELLING = 32          # posted receive: cancelled once its peer's RTRs are revoked
-    OP_PIPED = 64               # its data goes by superpipeline
     OP_ENDED = 128              # posted receive: if it is cancelled, the world's end has done it
 
 cdef enum pair_flag:            # op.pairing
@@ -87,11 +87,31 @@ cdef enum wait_flag:            # op.waits
     WAITS_HERE = 1              # its caller waits until it is complete, and perhaps others with it
     WAITS_THERE = 2             # receive: so does its sender's, as RTS said
 
-cdef enum message_kind:
-    MESSAGE_EAGER = 1
-    MESSAGE_RTS = 2
-    MESSAGE_SELF = 3            # the sender is this process: data still in its buffer
-    MESSAGE_PLACED = 4          # data in a standing buffer
+# What moves the data of a message; a row of `protocols/table`.  A code is not a pointer: the
+# objects (`protocols/contract`) name the structs of this file, which cannot name them in turn.
+cdef enum protocol_code:
+    PROTOCOL_NONE = 0           # not chosen yet
+    PROTOCOL_EAGER = 1          # with the announcement
+    PROTOCOL_PLACED = 2         # into a standing buffer, before the announcement
+    PROTOCOL_GET = 3            # the receiver reads
+    PROTOCOL_PUT = 4            # the sender writes into an offered buffer
+    PROTOCOL_PIPELINE = 5       # copied through lanes
+    PROTOCOL_LOOPBACK = 6       # the sender is this process
+    PROTOCOLS = 7
+
+cdef enum choice_reason:        # op.reason: why that one
+    REASON_NONE = 0
+    REASON_SIZE = 1             # eager, for it is small
+    REASON_CREDIT = 2           # small, but its receiver has not given eager memory back
+    REASON_ASKED = 3            # PYRDV_PROTOCOL
+    REASON_ONLY = 4             # nothing else was possible, or nothing was measured
+    REASON_HELD = 5             # its memory is registered already
+    REASON_COST = 6             # less time, `op.cost` against `op.instead`
+    REASON_UNWAITED = 7         # more time, but to copy needs calls, and one side may compute
+    REASON_REFUSED = 8          # its memory could not be registered
+    REASON_OFFER = 9            # its receiver came first
+    REASON_PEER = 10            # the other side said so
+    REASON_SELF = 11            # to this process
 
 cdef enum stand_state:          # of the standing buffers of one direction
     STAND_NONE = 0
@@ -178,6 +198,10 @@ cdef struct op_t:
     uint8_t grant_flags
     uint8_t waits               # wait_flag
     uint8_t content             # packet_content of the message; receives: after the match
+    uint8_t protocol            # protocol_code
+    uint8_t reason              # choice_reason
+    float cost                  # seconds that the choice reckoned with: its own,
+    float instead               # and of what it was compared with; 0: nothing was compared
     uint64_t born               # ticks when it was started, by a call that went on; 0: judged
     char peek[24]               # eager objects that the room does not hold: how they begin
 
@@ -232,7 +256,7 @@ cdef struct standing_t:         # buffers for messages that are written unasked;
 cdef struct message_t:
     node_t nodes[4]             # exact, any tag, any source, any both
     message_t *next
-    uint8_t kind
+    uint8_t protocol            # protocol_code
     uint8_t flags               # packet_flag
     uint8_t data_class
     uint8_t queued              # in the unexpected index
@@ -243,10 +267,10 @@ cdef struct message_t:
     uint64_t cookie
     uint64_t remote
     uint64_t remote_key
-    uint8_t slot                # PLACED: the buffer
+    uint8_t slot                # placed: the buffer
     uint8_t content             # packet_content
-    void *data                  # EAGER: the copy
-    op_t *sender                # SELF
+    void *data                  # eager: the copy
+    op_t *sender                # loopback: its data is still there
 
 cdef struct offer_t:            # an RTR, kept by the sender
     offer_t *next
@@ -299,7 +323,9 @@ cdef struct peer_t:
     uint8_t finished            # it sent FINISH; 2: what that ends was ended
     uint8_t finish_told         # we sent FINISH
     uint32_t rank
+    uint8_t calling             # in the engine's list of peers that need a call
     peer_t *next_active
+    peer_t *next_calling
     uint32_t send_sequence
     uint32_t recv_sequence
     uint32_t answered           # that number at our last send to it
@@ -350,48 +376,6 @@ cdef struct figures_t:          # what messages over one fabric cost
 
 cdef struct engine_t
 
-cdef struct counters_t:
-    uint64_t sends_eager
-    uint64_t sends_placed       # into standing buffers
-    uint64_t sends_rendezvous
-    uint64_t sends_self
-    uint64_t sends_queued
-    uint64_t receives
-    uint64_t unexpected
-    uint64_t reads
-    uint64_t writes
-    uint64_t sends_piped        # sends whose data was asked for by GRANT
-    uint64_t chunks_sent
-    uint64_t takens_sent
-    uint64_t blocks_early       # taken by their flag, before the CHUNK
-    uint64_t blocks_torn        # their flag was there before their data (found by the CRC)
-    uint64_t lanes_waited       # operations that had to wait for a lane
-    uint64_t lanes_bound        # lanes registered anew for another peer
-    uint64_t registrations_refused
-    uint64_t picks_cached       # large messages, at this end: their memory was registered already
-    uint64_t picks_fresh        # registered for it: costs less than copying
-    uint64_t picks_piped        # copied: costs less than registering
-    uint64_t picks_unwaited     # registered, for only copying while both ends wait would cost less
-    uint64_t rtrs_sent
-    uint64_t rtrs_received
-    uint64_t rtrs_used          # received, and answered by START
-    uint64_t rtrs_stale         # dropped: their message was announced already
-    uint64_t rtrs_unused        # dropped: their message went eager or did not fit
-    uint64_t rtrs_refused       # dropped: no room for them, or too old to tell
-    uint64_t rtrs_revoked       # dropped: a cancel took them back
-    uint64_t rtrs_flagged       # dropped: a small message before made them ambiguous (classic)
-    uint64_t revokes_sent
-    uint64_t rtrs_withheld      # not sent, because of a STOP or of a profile
-    uint64_t rtrs_barred        # not sent, because the policy could not pair them
-    uint64_t rts_acks_sent
-    uint64_t extra_packets      # posted by this rank, or owed to its RTRs, ...
-    uint64_t extra_bytes        # ... beyond what plain rendezvous would have cost
-    uint64_t stops_sent
-    uint64_t resumes_sent
-    uint64_t credits_sent
-    uint64_t packets_refused
-    uint64_t protocol_errors
-
 # How sends meet offers; one file of `speculation` each.  Step-safe, under the lock; * may be NULL.
 cdef struct policy_t:
     uint8_t rts_flags           # packet_flags of its own on RTS; 0: and there is no RTS-ACK
@@ -423,7 +407,7 @@ cdef struct engine_t:
     uint8_t polled              # some fabric's READs advance only by polls
     peer_t *peers
     peer_t *active              # peers with something to post
-    uint8_t call_needed         # work that only a call may do
+    peer_t *calling             # peers with work that only a call may do
     uint64_t retry_at           # ticks; before, a connection that the system refused is not tried
     uint8_t in_call             # the running turn is a call: it may register and connect
     uint32_t starved            # bit c: data class c ran dry; bit 31: messages did

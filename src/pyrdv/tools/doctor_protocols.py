@@ -1,13 +1,13 @@
 """``pyrdv doctor --protocols PROFILE``: which protocol a message takes, and what each would cost.
 
-The choice is the engine's rule (``engine/protocols/select``) with the present settings, and what it
-reckons with, times and choice, comes from the engine's own code (``engine/figures``). Only what it
-does not reckon with, eager and put, comes from `cost_model`.
+The choice is the engine's rule (``engine/choice/choose``) with the present settings, and what it
+reckons with, times and choice, comes from the engine's own code (``engine/choice/costs``). Only
+what it does not reckon with, eager and put, comes from `cost_model`.
 """
 
 import math
 
-from pyrdv.engine import figures
+from pyrdv.engine.choice import costs
 from pyrdv.engine.profiles import ProfileError, load
 from pyrdv.tools import bench_report as report, cost_model, tune
 
@@ -25,12 +25,12 @@ pipeline: copied through registered buffers, while both sides are in the library
 
 def predicted(profile, size):
     """Seconds that a message takes by each of `WAYS`, from call to data."""
-    fresh = figures.predict(profile, size)[1]
+    fresh = costs.predict(profile, size)[1]
     return {
         "eager": cost_model.naive_copy(profile, size),
         "placed": fresh["placed"],
         "put": cost_model.net(profile, size),
-        "get": figures.predict(profile, size, 0, 0)[1]["get"],
+        "get": costs.predict(profile, size, 0, 0)[1]["get"],
         "get, fresh": fresh["get"],
         "pipeline": fresh["pipeline"],
     }
@@ -58,7 +58,7 @@ def choice(profile, settings, size):
 def copied(profile, size, buffer):
     """When the engine would rather copy than register, in words."""
     def chosen(uses):
-        return figures.predict(profile, size, uses, uses, standing=True, buffer=buffer)[0]
+        return costs.predict(profile, size, uses, uses, standing=True, buffer=buffer)[0]
 
     words = ""
     for way, when in (("placed", ""), ("pipeline", " while both sides wait")):

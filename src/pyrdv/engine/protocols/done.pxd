@@ -1,5 +1,6 @@
 # cython: language_level=3
 """DONE: tell a sender that its message was taken.  Step-safe, under the lock."""
+from pyrdv.engine.protocols.contract cimport protocol_t
 from pyrdv.engine.state cimport engine_t, op_t, peer_t
 from pyrdv.engine.wire cimport header_t
 
@@ -8,7 +9,7 @@ cdef void done_fill(engine_t *e, peer_t *p, op_t *op, header_t *h) noexcept nogi
 # Receive `op` has its data (or none is to come): post DONE and complete it, or
 # leave it in the peer's ready queue.
 cdef void done_start(engine_t *e, peer_t *p, op_t *op) noexcept nogil
-# Try again for the head of the ready queue; a fabric_status.
+# Try again for one that was ready; `served`.
 cdef int done_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil
-# A DONE arrived.  False: it names no send that waits for it (R8).
-cdef bint done_arrived(engine_t *e, peer_t *p, const header_t *h) noexcept nogil
+
+cdef const protocol_t *done_protocol() noexcept nogil

@@ -2,15 +2,12 @@
 """Eager: the announcement carries the data.  Step-safe, under the lock."""
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
-from pyrdv.engine.state cimport engine_t, message_t, op_t, peer_t
-from pyrdv.engine.wire cimport header_t
+from pyrdv.engine.protocols.contract cimport protocol_t
+from pyrdv.engine.state cimport engine_t, peer_t
 
 # Post a message; `cookie` != 0 asks for a DONE.  A fabric_status; the data was
 # copied when it is FABRIC_OK.
 cdef int eager_post(engine_t *e, peer_t *p, uint32_t context, int32_t tag, const void *data,
                     uint64_t length, uint64_t cookie, int content) noexcept nogil
-# An EAGER packet arrived.  False: no memory for it now, leave the packet.
-cdef bint eager_arrived(engine_t *e, peer_t *p, const header_t *h,
-                        const void *data) noexcept nogil
-# Receive `op` takes unexpected message `m`, which is released.
-cdef void eager_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil
+
+cdef const protocol_t *eager_protocol() noexcept nogil

@@ -16,13 +16,16 @@ from libc.string cimport memcpy
 from pyrdv.engine.control cimport control_request, header_fill
 from pyrdv.engine.matching cimport message_keep, posted_find, posted_remove
 from pyrdv.engine.op cimport (
-    message_new, message_release, op_complete, op_fit, op_matched, op_peek)
-from pyrdv.engine.peer cimport announcement_posted, credit_return, eager_cost
+    message_new, message_release, op_complete, op_cookie, op_fit, op_matched, op_peek)
+from pyrdv.engine.peer cimport announcement_posted, credit_return, eager_affordable, eager_cost
+from pyrdv.engine.protocols.contract cimport (
+    VERDICT_ILLEGAL, VERDICT_KEPT, VERDICT_TAKEN, protocol_t)
 from pyrdv.engine.protocols.done cimport done_start
 from pyrdv.engine.speculation.adaptation cimport advice
 from pyrdv.engine.state cimport (
-    MESSAGE_EAGER, OP_RECV, PEER_SELF, engine_t, message_t, op_t, peer_t)
-from pyrdv.engine.wire cimport PACKET_EAGER, PACKET_SYNC, WIRE_HEADER, header_t
+    OP_RECV, OP_SYNC, OP_WAITING, PEER_SELF, PROTOCOL_EAGER, REASON_PEER, engine_t, message_t,
+    op_t, peer_t)
+from pyrdv.engine.wire cimport PACKET_ADVICE, PACKET_EAGER, PACKET_SYNC, WIRE_HEADER, header_t
 from pyrdv.fabrics.contract cimport FABRIC_OK, work_request
 
 
@@ -47,6 +50,17 @@ cdef int eager_post(engine_t *e, peer_t *p, uint32_t context, int32_t tag, const
     return status
 
 
+cdef int eager_start(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+    cdef int status = eager_post(e, p, op.context, op.tag, op.buffer, op.length,
+                                 op_cookie(op) if op.flags & OP_SYNC else 0, op.content)
+    if status == FABRIC_OK:
+        if op.flags & OP_SYNC:
+            op.state = OP_WAITING
+        else:
+            op_complete(e, op, 0)
+    return status
+
+
 cdef inline void take(op_t *op, const void *data, uint64_t length) noexcept nogil:
     cdef uint64_t room = length if length < op.length else op.length
     if room:
@@ -54,16 +68,21 @@ cdef inline void take(op_t *op, const void *data, uint64_t length) noexcept nogi
     op_peek(op, data, length)
 
 
-cdef bint eager_arrived(engine_t *e, peer_t *p, const header_t *h,
-                        const void *data) noexcept nogil:
-    cdef op_t *op = posted_find(e, h.context, p.rank, h.tag)
+cdef int eager_arrived(engine_t *e, peer_t *p, const header_t *h,
+                       const void *data) noexcept nogil:
+    cdef op_t *op
     cdef message_t *m
+    if not eager_affordable(e, p, h.length):
+        return VERDICT_ILLEGAL
+    op = posted_find(e, h.context, p.rank, h.tag)
     if op != NULL and op.kind == OP_RECV:
         posted_remove(e, op)
         if e.policy != NULL and e.policy.met != NULL:
             e.policy.met(e, p, op, h)
         p.eager_taken += eager_cost(h.length)
         op_matched(op, p.rank, h.tag, h.length, h.content)
+        op.protocol = PROTOCOL_EAGER
+        op.reason = REASON_PEER
         take(op, data, h.length)
         credit_return(e, p, h.length)
         if h.flags & PACKET_SYNC:
@@ -71,13 +90,13 @@ cdef bint eager_arrived(engine_t *e, peer_t *p, const header_t *h,
             done_start(e, p, op)
         else:
             op_complete(e, op, op_fit(op))
-        return True
+        return VERDICT_TAKEN
     m = message_new(e, h.length)
     if m == NULL:
         e.counters.packets_refused += 1
-        return False
+        return VERDICT_KEPT
     p.eager_taken += eager_cost(h.length)
-    m.kind = MESSAGE_EAGER
+    m.protocol = PROTOCOL_EAGER
     m.flags = h.flags
     m.peer = p.rank
     m.context = h.context
@@ -88,12 +107,14 @@ cdef bint eager_arrived(engine_t *e, peer_t *p, const header_t *h,
     if h.length:
         memcpy(m.data, data, h.length)
     message_keep(e, op, m)
-    return True
+    return VERDICT_TAKEN
 
 
 cdef void eager_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
     cdef peer_t *p = &e.peers[m.peer]
     op_matched(op, m.peer, m.tag, m.length, m.content)
+    op.protocol = PROTOCOL_EAGER
+    op.reason = REASON_PEER
     take(op, m.data, m.length)
     if p.state != PEER_SELF:
         credit_return(e, p, m.length)
@@ -104,3 +125,21 @@ cdef void eager_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
     else:
         message_release(e, m)
         op_complete(e, op, op_fit(op))
+
+
+cdef protocol_t operations
+operations.name = b"eager"
+operations.code = PROTOCOL_EAGER
+operations.start = eager_start
+operations.deliver = eager_deliver
+operations.kind_count = 1
+operations.kinds[0].kind = PACKET_EAGER
+operations.kinds[0].length = WIRE_HEADER
+operations.kinds[0].flags = PACKET_SYNC | PACKET_ADVICE
+operations.kinds[0].announces = True
+operations.kinds[0].carries = True
+operations.kinds[0].arrived = eager_arrived
+
+
+cdef const protocol_t *eager_protocol() noexcept nogil:
+    return &operations

@@ -10,10 +10,12 @@ their receiver has sent FINISH as well.  Only then does it disconnect.
 """
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 
+from pyrdv.engine.calling cimport peer_call
 from pyrdv.engine.control cimport control_post, header_fill
 from pyrdv.engine.lanes cimport lane_forget
 from pyrdv.engine.matching cimport posted_remove, unanswered_remove
 from pyrdv.engine.op cimport op_complete, op_fit
+from pyrdv.engine.protocols.contract cimport VERDICT_TAKEN, protocol_t
 from pyrdv.engine.protocols.placed cimport stand_end
 from pyrdv.engine.speculation.offers cimport offers_clear
 from pyrdv.engine.state cimport (
@@ -37,18 +39,6 @@ cdef int finish_post(engine_t *e, peer_t *p) noexcept nogil:
     if status == FABRIC_OK:
         p.finish_told = 1
     return status
-
-
-cdef void finish_arrived(engine_t *e, peer_t *p) noexcept nogil:
-    if p.finished == 0:
-        note8(&p.finished, 1)
-        e.call_needed = 1
-
-
-cdef void finish_act(engine_t *e, peer_t *p) noexcept nogil:
-    note8(&p.finished, 2)
-    adjust32(&e.peers_left, -1)
-    end_operations(e, p, False)
 
 
 cdef void end_operation(engine_t *e, peer_t *p, op_t *op, bint everything) noexcept nogil:
@@ -91,3 +81,34 @@ cdef void end_operations(engine_t *e, peer_t *p, bint everything) noexcept nogil
             if e.op_slabs[slab][i].state != OP_FREE:
                 end_operation(e, p, &e.op_slabs[slab][i], everything)
     adjust32(&e.epoch, 1)
+
+
+cdef int finish_arrived(engine_t *e, peer_t *p, const header_t *h,
+                        const void *data) noexcept nogil:
+    if p.finished == 0:
+        note8(&p.finished, 1)
+        peer_call(e, p)
+    return VERDICT_TAKEN
+
+
+cdef int finish_act(engine_t *e, peer_t *p) noexcept nogil:
+    """End what can never complete now that `p` has finished."""
+    if p.finished != 1:
+        return 0
+    note8(&p.finished, 2)
+    adjust32(&e.peers_left, -1)
+    end_operations(e, p, False)
+    return 1
+
+
+cdef protocol_t operations
+operations.name = b"finish"
+operations.act = finish_act
+operations.kind_count = 1
+operations.kinds[0].kind = PACKET_FINISH
+operations.kinds[0].length = WIRE_HEADER
+operations.kinds[0].arrived = finish_arrived
+
+
+cdef const protocol_t *finish_protocol() noexcept nogil:
+    return &operations

@@ -13,9 +13,10 @@ from pyrdv.engine.matching cimport (
 from pyrdv.engine.op cimport (
     message_new, message_release, op_complete, op_fit, op_matched, op_new, op_peek,
     pools_reserve)
+from pyrdv.engine.protocols.contract cimport protocol_t
 from pyrdv.engine.state cimport (
-    MESSAGE_EAGER, MESSAGE_SELF, OP_NO_MEMORY, OP_RECV, OP_SEND, OP_WAITING, engine_t, message_t,
-    op_t)
+    OP_NO_MEMORY, OP_RECV, OP_SEND, OP_WAITING, PROTOCOL_EAGER, PROTOCOL_LOOPBACK, REASON_SELF,
+    engine_t, message_t, op_t)
 
 
 cdef enum:
@@ -40,6 +41,8 @@ cdef int loop_send(engine_t *e, uint32_t context, int32_t tag, void *data, uint6
     if op != NULL and op.kind == OP_RECV:
         posted_remove(e, op)
         op_matched(op, e.rank, tag, length, content)
+        op.protocol = PROTOCOL_LOOPBACK
+        op.reason = REASON_SELF
         op_peek(op, data, length)
         length = length if length < op.length else op.length
         if length:
@@ -55,11 +58,13 @@ cdef int loop_send(engine_t *e, uint32_t context, int32_t tag, void *data, uint6
             message_release(e, m)
             return -OP_NO_MEMORY
         sender.state = OP_WAITING
+        sender.protocol = PROTOCOL_LOOPBACK
+        sender.reason = REASON_SELF
         m.sender = sender
         sender.message = m
     elif length:
         memcpy(m.data, data, length)
-    m.kind = MESSAGE_EAGER if buffered else MESSAGE_SELF
+    m.protocol = PROTOCOL_EAGER if buffered else PROTOCOL_LOOPBACK
     m.peer = e.rank
     m.context = context
     m.tag = tag
@@ -75,6 +80,8 @@ cdef void loop_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
     cdef op_t *sender = m.sender
     cdef uint64_t length
     op_matched(op, m.peer, m.tag, m.length, m.content)
+    op.protocol = PROTOCOL_LOOPBACK
+    op.reason = REASON_SELF
     op_peek(op, sender.buffer, m.length)
     length = m.length if m.length < op.length else op.length
     if length:
@@ -84,3 +91,13 @@ cdef void loop_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
     sender.message = NULL
     op_complete(e, op, op_fit(op))
     op_complete(e, sender, 0)
+
+
+cdef protocol_t operations
+operations.name = b"loopback"
+operations.code = PROTOCOL_LOOPBACK
+operations.deliver = loop_deliver
+
+
+cdef const protocol_t *loopback_protocol() noexcept nogil:
+    return &operations

@@ -10,7 +10,7 @@ cdef void pipe_receive(engine_t *e, peer_t *p, op_t *op) noexcept nogil
 # It got its lane; or there is none, and its sender must be told.
 cdef void receive_begin(engine_t *e, op_t *op) noexcept nogil
 cdef void receive_refused(engine_t *e, peer_t *p, op_t *op) noexcept nogil
-# A CHUNK arrived.  False: it breaks the rules (R8).
-cdef bint chunk_arrived(engine_t *e, peer_t *p, const header_t *h) noexcept nogil
+# A CHUNK arrived (``contract``).
+cdef int chunk_arrived(engine_t *e, peer_t *p, const header_t *h, const void *data) noexcept nogil
 # Copy out and post what can be, within `budget` bytes; how many things happened.
 cdef int receive_turn(engine_t *e, peer_t *p, lane_t *lane, uint64_t *budget) noexcept nogil

@@ -11,10 +11,11 @@ from pyrdv.engine.copying cimport copy_checked, copy_past_caches, copy_plain
 from pyrdv.engine.lanes cimport lane_buffer, lane_free, lane_take, lane_wait
 from pyrdv.engine.op cimport op_complete, op_cookie, op_lookup, op_wanted
 from pyrdv.engine.protocols.chunks cimport layout, least, payload_of, unit_of
+from pyrdv.engine.protocols.contract cimport VERDICT_ILLEGAL, VERDICT_TAKEN
 from pyrdv.engine.protocols.done cimport done_start
 from pyrdv.engine.state cimport (
-    LANE_BUFFERS, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST, OP_PIPED, OP_PIPING, OP_RECV,
-    OP_REFUSED, PAIR_ACK, PEER_NEW, PEER_UP, TELL, engine_t, lane_t, op_t, peer_t)
+    LANE_BUFFERS, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST, OP_PIPING, OP_RECV, OP_REFUSED,
+    PAIR_ACK, PEER_NEW, PEER_UP, PROTOCOL_PIPELINE, TELL, engine_t, lane_t, op_t, peer_t)
 from pyrdv.engine.wire cimport (
     PACKET_CHECKED, PACKET_GRANT, PACKET_REFUSED, PACKET_TAKEN, WIRE_GRANT, WIRE_HEADER, grant_t,
     header_t)
@@ -48,7 +49,7 @@ cdef void pipe_receive(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     if p.state != PEER_UP and p.state != PEER_NEW:
         op_complete(e, op, OP_PEER_LOST)
         return
-    op.flags |= OP_PIPED
+    op.protocol = PROTOCOL_PIPELINE
     if p.laneless_head[1] == NULL:
         status = lane_take(e, p, op, True)
     if status == FABRIC_OK:
@@ -92,29 +93,29 @@ cdef int taken_post(engine_t *e, peer_t *p, lane_t *lane) noexcept nogil:
     return status
 
 
-cdef bint chunk_arrived(engine_t *e, peer_t *p, const header_t *h) noexcept nogil:
+cdef int chunk_arrived(engine_t *e, peer_t *p, const header_t *h, const void *data) noexcept nogil:
     cdef op_t *op = op_lookup(e, h.cookie)
     cdef lane_t *lane
     cdef uint32_t ahead
     if op == NULL or op.kind != OP_RECV or op.state != OP_PIPING or op.source != p.rank \
             or not op.lane.granted:
-        return False
+        return VERDICT_ILLEGAL
     lane = op.lane
     if h.flags & PACKET_REFUSED:
         if h.length:
-            return False
+            return VERDICT_ILLEGAL
         op_complete(e, op, OP_INVALID)
         lane_free(e, lane)
-        return True
+        return VERDICT_TAKEN
     ahead = h.sequence - lane.base - lane.taken
     if ahead >= LANE_BUFFERS or h.length == 0 or h.length > lane.room \
             or h.length > op_wanted(op) - lane.noticed:
-        return False
+        return VERDICT_ILLEGAL
     if lane.lengths[h.sequence % LANE_BUFFERS] or ahead == 0 and h.length < lane.within:
-        return False
+        return VERDICT_ILLEGAL
     lane.lengths[h.sequence % LANE_BUFFERS] = h.length
     lane.noticed += h.length
-    return True
+    return VERDICT_TAKEN
 
 
 cdef bint block_take(engine_t *e, lane_t *lane, const char *block, uint64_t length,

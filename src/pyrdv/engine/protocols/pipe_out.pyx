@@ -14,9 +14,11 @@ from pyrdv.engine.op cimport op_complete, op_lookup
 from pyrdv.engine.peer cimport ready_append
 from pyrdv.engine.protocols.chunks cimport (
     FLAG, flag_word, layout, least, payload_of, space_of, unit_of)
+from pyrdv.engine.protocols.contract cimport (
+    SERVED, SERVED_AGAIN, VERDICT_ILLEGAL, VERDICT_TAKEN)
 from pyrdv.engine.state cimport (
-    LANE_BUFFERS, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST, OP_PIPED, OP_PIPING, OP_REFUSED,
-    OP_SEND, OP_WAITING, PEER_UP, engine_t, lane_t, op_t, peer_t)
+    LANE_BUFFERS, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST, OP_PIPING, OP_REFUSED,
+    OP_SEND, OP_WAITING, PEER_UP, PROTOCOL_PIPELINE, REASON_PEER, engine_t, lane_t, op_t, peer_t)
 from pyrdv.engine.wire cimport (
     PACKET_CHECKED, PACKET_CHUNK, PACKET_REFUSED, WIRE_HEADER, grant_t, header_t)
 from pyrdv.fabrics.contract cimport (
@@ -128,30 +130,33 @@ cdef bint grant_legal(engine_t *e, peer_t *p, const grant_t *g) noexcept nogil:
                           and block <= e.lane_bytes and block <= p.fabric.transfer_max)
 
 
-cdef bint grant_arrived(engine_t *e, peer_t *p, const grant_t *g) noexcept nogil:
-    cdef op_t *op = op_lookup(e, g.header.cookie)
+cdef int grant_arrived(engine_t *e, peer_t *p, const header_t *h, const void *data) noexcept nogil:
+    cdef const grant_t *g = <const grant_t *> h
+    cdef op_t *op = op_lookup(e, h.cookie)
     cdef int status = FABRIC_OK
     if op == NULL or op.kind != OP_SEND or op.state != OP_WAITING or op.peer != p.rank \
-            or p.finished or not grant_legal(e, p, g) or g.header.length > op.total:
-        return False
+            or p.finished or not grant_legal(e, p, g) or h.length > op.total:
+        return VERDICT_ILLEGAL
     if e.policy != NULL and e.policy.answered != NULL:
         e.policy.answered(e, p, op)
-    op.flags |= OP_PIPED
-    op.total = g.header.length
+    if op.protocol != PROTOCOL_PIPELINE:
+        op.protocol = PROTOCOL_PIPELINE
+        op.reason = REASON_PEER
+    op.total = h.length
     op.cookie = g.receive
     op.remote = g.address
     op.remote_key = g.key
-    op.grant_base = g.header.sequence
-    op.grant_room = g.header.context
-    op.grant_block = <uint32_t> g.header.tag
-    op.grant_flags = g.header.flags
+    op.grant_base = h.sequence
+    op.grant_room = h.context
+    op.grant_block = <uint32_t> h.tag
+    op.grant_flags = h.flags
     e.counters.sends_piped += 1
     if op.lane == NULL:
         status = FABRIC_AGAIN
         if p.laneless_head[0] == NULL:
             status = lane_take(e, p, op, False)
     grant_follow(e, p, op, status)
-    return True
+    return VERDICT_TAKEN
 
 
 cdef void grant_follow(engine_t *e, peer_t *p, op_t *op, int status) noexcept nogil:
@@ -166,16 +171,16 @@ cdef void grant_follow(engine_t *e, peer_t *p, op_t *op, int status) noexcept no
         ready_append(e, p, op)
 
 
-cdef bint taken_arrived(engine_t *e, peer_t *p, const header_t *h) noexcept nogil:
+cdef int taken_arrived(engine_t *e, peer_t *p, const header_t *h, const void *data) noexcept nogil:
     cdef op_t *op = op_lookup(e, h.cookie)
     cdef uint32_t taken
     if op == NULL or op.kind != OP_SEND or op.peer != p.rank or op.state != OP_PIPING:
-        return False
+        return VERDICT_ILLEGAL
     taken = h.sequence - op.lane.base
     if taken <= op.lane.taken or taken > op.lane.posted:
-        return False
+        return VERDICT_ILLEGAL
     op.lane.taken = taken
-    return True
+    return VERDICT_TAKEN
 
 
 cdef int chunk_post(engine_t *e, peer_t *p, lane_t *lane) noexcept nogil:
@@ -218,9 +223,11 @@ cdef int pipe_refuse(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
         status = control_post(p, &h, WIRE_HEADER)
         if status == FABRIC_OK:
             op_complete(e, op, op.error)
-    if status != FABRIC_OK and status != FABRIC_AGAIN:
+    if status == FABRIC_AGAIN:
+        return SERVED_AGAIN
+    if status != FABRIC_OK:
         op_complete(e, op, OP_PEER_LOST)
-    return status
+    return SERVED
 
 
 cdef int send_turn(engine_t *e, peer_t *p, lane_t *lane, uint64_t *budget) noexcept nogil:

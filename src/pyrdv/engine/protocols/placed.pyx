@@ -35,6 +35,7 @@ Z5  A peer gets buffers after `standing_after` messages for which they would hav
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
+from pyrdv.engine.calling cimport peer_call
 from pyrdv.engine.control cimport control_post, control_request, header_fill
 from pyrdv.engine.copying cimport copy_past_caches, copy_plain
 from pyrdv.engine.lanes cimport lane_buffer, lane_id, lane_stand, lane_unstand
@@ -42,14 +43,17 @@ from pyrdv.engine.matching cimport message_keep, posted_find, posted_remove
 from pyrdv.engine.op cimport (
     message_new, message_release, op_complete, op_cookie, op_fit, op_matched)
 from pyrdv.engine.peer cimport announcement_posted, peer_activate
+from pyrdv.engine.protocols.contract cimport (
+    VERDICT_ILLEGAL, VERDICT_KEPT, VERDICT_TAKEN, protocol_t)
 from pyrdv.engine.protocols.done cimport done_start
 from pyrdv.engine.speculation.adaptation cimport advice
 from pyrdv.engine.state cimport (
-    LANE_BUFFERS, MESSAGE_PLACED, OP_RECV, OP_SYNC, OP_WAITING, PEER_NEW, PEER_UP, STAND_NEVER,
+    LANE_BUFFERS, OP_RECV, OP_SYNC, OP_WAITING, PEER_NEW, PEER_UP, PROTOCOL_PLACED,
+    REASON_PEER, STAND_NEVER,
     STAND_NONE, STAND_OWED, STAND_UP, STAND_WANTED, TELL, engine_t, message_t, op_t, peer_t,
     standing_t)
 from pyrdv.engine.wire cimport (
-    PACKET_PLACED, PACKET_STAND, PACKET_SYNC, WIRE_HEADER, WIRE_RTS, header_t, rts_t)
+    PACKET_ADVICE, PACKET_PLACED, PACKET_STAND, PACKET_SYNC, WIRE_HEADER, WIRE_RTS, header_t, rts_t)
 from pyrdv.fabrics.contract cimport (
     CAP_BEHIND, FABRIC_AGAIN, FABRIC_OK, WR_BEHIND, WR_SIGNALED, WR_WRITE, work_request)
 from pyrdv.memory.mappings cimport cache_used
@@ -126,17 +130,18 @@ cdef int place_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     return FABRIC_OK
 
 
-cdef bint stand_arrived(engine_t *e, peer_t *p, const rts_t *stand) noexcept nogil:
+cdef int stand_arrived(engine_t *e, peer_t *p, const header_t *h, const void *data) noexcept nogil:
+    cdef const rts_t *stand = <const rts_t *> h
     cdef standing_t *s = &p.standing[0]
-    if s.state != STAND_NONE or p.finished or stand.header.context == 0 or not place_able(e, p):
-        return False
-    s.stride = stand.header.context
+    if s.state != STAND_NONE or p.finished or h.context == 0 or not place_able(e, p):
+        return VERDICT_ILLEGAL
+    s.stride = h.context
     s.bytes = <uint32_t> min(<uint64_t> min(s.stride, e.lane_bytes), p.fabric.transfer_max)
     s.address = stand.address
     s.key = stand.key
     s.state = STAND_WANTED
-    e.call_needed = 1
-    return True
+    peer_call(e, p)
+    return VERDICT_TAKEN
 
 
 # The receiver's side -----------------------------------------------------------
@@ -148,14 +153,15 @@ cdef void stand_consider(engine_t *e, peer_t *p) noexcept nogil:
     s.large += 1
     if s.large >= e.standing_after:
         s.state = STAND_WANTED
-        e.call_needed = 1
+        peer_call(e, p)
 
 
-cdef void stand_act(engine_t *e, peer_t *p) noexcept nogil:
+cdef int stand_act(engine_t *e, peer_t *p) noexcept nogil:
+    """Make the buffers that are wanted, of either direction."""
     cdef standing_t *s
     cdef int receiving
-    if p.broken or p.gone or p.finished:
-        return
+    if p.finished:
+        return 0
     for receiving in range(2):
         s = &p.standing[receiving]
         if s.state != STAND_WANTED:
@@ -169,6 +175,7 @@ cdef void stand_act(engine_t *e, peer_t *p) noexcept nogil:
             peer_activate(e, p)
         else:
             s.state = STAND_UP
+    return 0
 
 
 cdef void stand_end(engine_t *e, peer_t *p) noexcept nogil:
@@ -184,14 +191,14 @@ cdef void stand_end(engine_t *e, peer_t *p) noexcept nogil:
             s.lane = NULL
 
 
-cdef void stand_serve(engine_t *e, peer_t *p) noexcept nogil:
+cdef void stand_owed(engine_t *e, peer_t *p) noexcept nogil:
     cdef standing_t *s = &p.standing[1]
     cdef rts_t stand
     if s.state != STAND_OWED:
         return
     if p.state != PEER_UP or p.finished or p.finish_told:
         if p.state == PEER_NEW:
-            e.call_needed = 1
+            peer_call(e, p)
             peer_activate(e, p)
         return
     header_fill(p, &stand.header, PACKET_STAND, s.bytes, 0, 0, 0)
@@ -218,6 +225,8 @@ cdef void take(engine_t *e, peer_t *p, op_t *op, uint8_t slot, uint64_t length, 
                uint64_t cookie) noexcept nogil:
     """Copy a matched message out; `sync`: its sender waits for DONE(`cookie`)."""
     cdef uint64_t room = length if length < op.length else op.length
+    op.protocol = PROTOCOL_PLACED
+    op.reason = REASON_PEER
     if room:
         copy_plain(op.buffer, lane_buffer(e, p.standing[1].lane, slot), room,
                    copy_past_caches(room))
@@ -230,21 +239,21 @@ cdef void take(engine_t *e, peer_t *p, op_t *op, uint8_t slot, uint64_t length, 
         op_complete(e, op, op_fit(op))
 
 
-cdef int placed_arrived(engine_t *e, peer_t *p, const header_t *h) noexcept nogil:
+cdef int placed_arrived(engine_t *e, peer_t *p, const header_t *h, const void *data) noexcept nogil:
     cdef standing_t *s = &p.standing[1]
     cdef uint8_t slot = s.slot
     cdef op_t *op
     cdef message_t *m = NULL
     if s.state != STAND_UP or h.length == 0 or h.length > s.bytes \
             or s.used - p.freed[1] >= LANE_BUFFERS:
-        return -1
+        return VERDICT_ILLEGAL
     op = posted_find(e, h.context, p.rank, h.tag)
     if op == NULL or op.kind != OP_RECV:
         m = message_new(e, 0)
         if m == NULL:
             e.counters.packets_refused += 1
-            return 0
-        m.kind = MESSAGE_PLACED
+            return VERDICT_KEPT
+        m.protocol = PROTOCOL_PLACED
         m.peer = p.rank
         m.context = h.context
         m.tag = h.tag
@@ -257,13 +266,13 @@ cdef int placed_arrived(engine_t *e, peer_t *p, const header_t *h) noexcept nogi
     s.used += 1
     if op == NULL or op.kind != OP_RECV:
         message_keep(e, op, m)
-        return 1
+        return VERDICT_TAKEN
     posted_remove(e, op)
     if e.policy != NULL and e.policy.met != NULL:
         e.policy.met(e, p, op, h)
     op_matched(op, p.rank, h.tag, h.length, h.content)
     take(e, p, op, slot, h.length, h.flags & PACKET_SYNC, h.cookie)
-    return 1
+    return VERDICT_TAKEN
 
 
 cdef void placed_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
@@ -275,3 +284,25 @@ cdef void placed_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
     op_matched(op, m.peer, m.tag, length, m.content)
     message_release(e, m)
     take(e, p, op, slot, length, sync, cookie)
+
+
+cdef protocol_t operations
+operations.name = b"placed"
+operations.code = PROTOCOL_PLACED
+operations.start = place_post
+operations.deliver = placed_deliver
+operations.owed = stand_owed
+operations.act = stand_act
+operations.kind_count = 2
+operations.kinds[0].kind = PACKET_PLACED
+operations.kinds[0].length = WIRE_HEADER
+operations.kinds[0].flags = PACKET_SYNC | PACKET_ADVICE
+operations.kinds[0].announces = True
+operations.kinds[0].arrived = placed_arrived
+operations.kinds[1].kind = PACKET_STAND
+operations.kinds[1].length = WIRE_RTS
+operations.kinds[1].arrived = stand_arrived
+
+
+cdef const protocol_t *placed_protocol() noexcept nogil:
+    return &operations

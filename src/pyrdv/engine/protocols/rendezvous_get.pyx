@@ -17,29 +17,34 @@ truncation (R6: later messages are not harmed).  A READ is cut by the fabric's
 from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memset
 
+from pyrdv.engine.calling cimport peer_call
+from pyrdv.engine.choice.choose cimport choose_receive, place_missed
+from pyrdv.engine.choice.waiting cimport waiting_here
 from pyrdv.engine.control cimport control_post, control_request, header_fill
-from pyrdv.engine.lanes cimport lanes_keep
 from pyrdv.engine.matching cimport message_keep, posted_find, posted_remove
 from pyrdv.engine.op cimport (
     message_new, message_release, op_complete, op_cookie, op_fit, op_lookup,
-    op_matched, op_register, op_wanted)
+    op_matched, op_wanted)
 from pyrdv.engine.peer cimport announcement_posted, ready_append
+from pyrdv.engine.protocols.contract cimport (
+    SERVED, SERVED_AGAIN, VERDICT_ILLEGAL, VERDICT_KEPT, VERDICT_TAKEN, protocol_t)
 from pyrdv.engine.protocols.done cimport done_fill, done_start
 from pyrdv.engine.protocols.pipe_in cimport pipe_receive
-from pyrdv.engine.protocols.pipe_out cimport pipe_announced
-from pyrdv.engine.protocols.select cimport receive_piped
 from pyrdv.engine.speculation.adaptation cimport advice
 from pyrdv.engine.state cimport (
-    CHOICE_GET, CHOICE_PIPELINE, MESSAGE_RTS, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST,
-    OP_PIPED, OP_READING, OP_RECV, OP_REFUSED, OP_REGISTERED, OP_SEND, OP_WAITING, PAIR_ACK,
-    PEER_NEW, PEER_UP, WAITS_THERE, engine_t, message_t, op_t, peer_t)
-from pyrdv.engine.waiting cimport waiting_here
+    CHOICE_PIPELINE, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST, OP_READING, OP_RECV, OP_REFUSED,
+    OP_REGISTERED, OP_SEND, OP_WAITING, PAIR_ACK, PEER_NEW, PEER_UP, PROTOCOL_GET,
+    PROTOCOL_PIPELINE, REASON_ASKED, REASON_PEER, WAITS_THERE, engine_t, message_t, op_t, peer_t)
 from pyrdv.engine.wire cimport (
-    PACKET_PIPED, PACKET_RTS, PACKET_RTS_ACK, PACKET_WAITING, WIRE_HEADER, WIRE_RTS,
-    header_t, rts_t)
+    PACKET_ADVICE, PACKET_PIPED, PACKET_RESUME_RTR, PACKET_RTS, PACKET_RTS_ACK, PACKET_STOP_RTR,
+    PACKET_WAITING, WIRE_HEADER, WIRE_RTS, header_t, rts_t)
 from pyrdv.fabrics.contract cimport (
-    ACCESS_LOCAL, FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, WR_FENCE, WR_READ, WR_SIGNALED,
+    FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, WR_FENCE, WR_READ, WR_SIGNALED,
     completion, work_request)
+
+
+cdef enum:
+    PAIRING = PACKET_STOP_RTR | PACKET_RESUME_RTR   # flags of RTS that are the policy's
 
 
 cdef int rts_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
@@ -53,7 +58,7 @@ cdef int rts_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     if waiting_here(e, op):
         rts.header.flags |= PACKET_WAITING
     rts.address = rts.key = 0
-    if op.flags & OP_PIPED:
+    if op.protocol == PROTOCOL_PIPELINE:
         rts.header.flags |= PACKET_PIPED
     elif op.length:
         rts.address = <uint64_t> op.buffer
@@ -64,31 +69,37 @@ cdef int rts_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
         op.total = op.length
         announcement_posted(e, p, &rts.header)
         e.counters.sends_rendezvous += 1
-        if op.flags & OP_PIPED:
-            pipe_announced(e, p, op)
     return status
 
 
 cdef void get_start(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     if op_wanted(op) == 0:
         done_start(e, p, op)
-    elif op.flags & OP_PIPED or e.protocol == CHOICE_PIPELINE:
+    elif op.protocol == PROTOCOL_PIPELINE:
         pipe_receive(e, p, op)
-    elif p.ready_head != NULL or get_serve(e, p, op) == FABRIC_AGAIN:
+    elif p.ready_head != NULL or get_serve(e, p, op) == SERVED_AGAIN:
         ready_append(e, p, op)
 
 
-cdef inline void heard(op_t *op, uint8_t flags) noexcept nogil:
+cdef inline void heard(engine_t *e, op_t *op, uint8_t flags) noexcept nogil:
+    op.protocol = PROTOCOL_GET
+    op.reason = REASON_PEER
     if flags & PACKET_PIPED:
-        op.flags |= OP_PIPED
+        op.protocol = PROTOCOL_PIPELINE
+    elif e.protocol == CHOICE_PIPELINE:
+        op.protocol = PROTOCOL_PIPELINE
+        op.reason = REASON_ASKED
     if flags & PACKET_WAITING:
         op.waits |= WAITS_THERE
 
 
-cdef bint rts_arrived(engine_t *e, peer_t *p, const rts_t *rts) noexcept nogil:
-    cdef const header_t *h = &rts.header
-    cdef op_t *op = posted_find(e, h.context, p.rank, h.tag)
+cdef int rts_arrived(engine_t *e, peer_t *p, const header_t *h, const void *data) noexcept nogil:
+    cdef const rts_t *rts = <const rts_t *> h
+    cdef op_t *op
     cdef message_t *m
+    if h.flags & PAIRING & ~(e.policy.rts_flags if e.policy != NULL else 0):
+        return VERDICT_ILLEGAL
+    op = posted_find(e, h.context, p.rank, h.tag)
     if op != NULL and op.kind == OP_RECV:
         posted_remove(e, op)
         if e.policy != NULL and e.policy.met != NULL:
@@ -97,14 +108,15 @@ cdef bint rts_arrived(engine_t *e, peer_t *p, const rts_t *rts) noexcept nogil:
         op.cookie = h.cookie
         op.remote = rts.address
         op.remote_key = rts.key
-        heard(op, h.flags)
+        heard(e, op, h.flags)
         get_start(e, p, op)
-        return True
+        place_missed(e, p, h.length)
+        return VERDICT_TAKEN
     m = message_new(e, 0)
     if m == NULL:
         e.counters.packets_refused += 1
-        return False
-    m.kind = MESSAGE_RTS
+        return VERDICT_KEPT
+    m.protocol = PROTOCOL_GET
     m.flags = h.flags & (PACKET_PIPED | PACKET_WAITING)
     m.peer = p.rank
     m.context = h.context
@@ -117,7 +129,8 @@ cdef bint rts_arrived(engine_t *e, peer_t *p, const rts_t *rts) noexcept nogil:
     if e.policy != NULL and e.policy.met != NULL:
         e.policy.met(e, p, NULL, h)
     message_keep(e, op, m)
-    return True
+    place_missed(e, p, h.length)
+    return VERDICT_TAKEN
 
 
 cdef void get_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
@@ -125,19 +138,20 @@ cdef void get_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
     op.cookie = m.cookie
     op.remote = m.remote
     op.remote_key = m.remote_key
-    heard(op, m.flags)
+    heard(e, op, m.flags)
     op.pairing |= PAIR_ACK
     message_release(e, m)
     get_start(e, &e.peers[op.source], op)
 
 
-cdef bint rts_ack_arrived(engine_t *e, peer_t *p, const header_t *h) noexcept nogil:
+cdef int rts_ack_arrived(engine_t *e, peer_t *p, const header_t *h,
+                         const void *data) noexcept nogil:
     cdef op_t *op = op_lookup(e, h.cookie)
     if e.policy == NULL or e.policy.rts_flags == 0 or op == NULL or op.kind != OP_SEND \
             or op.state != OP_WAITING or op.peer != p.rank:
-        return False
+        return VERDICT_ILLEGAL
     e.policy.answered(e, p, op)
-    return True
+    return VERDICT_TAKEN
 
 
 cdef void acked(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
@@ -150,7 +164,8 @@ cdef void acked(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
         e.counters.extra_bytes += WIRE_HEADER
 
 
-cdef int get_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+cdef int get_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+    """Post the next READ, behind RTS-ACK if that is owed, before DONE if the READ is the last."""
     cdef header_t h
     cdef header_t ack
     cdef work_request wr[3]
@@ -158,30 +173,6 @@ cdef int get_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     cdef int count = 1
     cdef uint64_t piece = op_wanted(op) - op.moved
     cdef int status
-    if p.state != PEER_UP:
-        if p.state == PEER_NEW:
-            e.call_needed = 1
-            return FABRIC_AGAIN
-        op_complete(e, op, OP_PEER_LOST)
-        return FABRIC_LOST
-    if not op.flags & OP_REGISTERED or op.local_fabric != p.fabric:
-        if not e.in_call:
-            e.call_needed = 1
-            return FABRIC_AGAIN
-        lanes_keep(e, p)
-        if receive_piped(e, p, op, op_wanted(op)):
-            pipe_receive(e, p, op)
-            return FABRIC_LOST
-        if op_register(e, op, p.rank, ACCESS_LOCAL) != 0:
-            if e.protocol != CHOICE_GET:
-                pipe_receive(e, p, op)
-                return FABRIC_LOST
-            # The sender must not wait for ever because this side has no memory.
-            op.flags |= OP_REFUSED
-            op.error = OP_NOT_REGISTERED
-            op.moved = 0
-            done_start(e, p, op)
-            return FABRIC_LOST
     if op.pairing & PAIR_ACK and e.policy != NULL and e.policy.rts_flags:
         header_fill(p, &ack, PACKET_RTS_ACK, op.context, op.source_tag, 0, op.cookie)
         control_request(read, &ack, WIRE_HEADER)
@@ -210,18 +201,42 @@ cdef int get_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
         op.state = OP_READING
         e.counters.reads += 1
         e.moving += 1
-    elif status != FABRIC_AGAIN:
+    elif status == FABRIC_AGAIN:
+        return SERVED_AGAIN
+    else:
         op_complete(e, op, OP_PEER_LOST)
-    return status
+    return SERVED
 
 
-cdef void get_ended(engine_t *e, const completion *c) noexcept nogil:
-    cdef op_t *op = op_lookup(e, c.id)
-    cdef peer_t *p
-    if op == NULL or op.kind != OP_RECV or op.state != OP_READING:
+cdef int get_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+    if p.state != PEER_UP:
+        if p.state == PEER_NEW:
+            peer_call(e, p)
+            return SERVED_AGAIN
+        op_complete(e, op, OP_PEER_LOST)
+        return SERVED
+    if not op.flags & OP_REGISTERED or op.local_fabric != p.fabric:
+        if not e.in_call:
+            peer_call(e, p)
+            return SERVED_AGAIN
+        if not choose_receive(e, p, op):
+            # The sender must not wait for ever because this side has no memory.
+            op.flags |= OP_REFUSED
+            op.error = OP_NOT_REGISTERED
+            op.moved = 0
+            done_start(e, p, op)
+            return SERVED
+        if op.protocol == PROTOCOL_PIPELINE:
+            pipe_receive(e, p, op)
+            return SERVED
+    return get_post(e, p, op)
+
+
+cdef void get_ended(engine_t *e, op_t *op, const completion *c) noexcept nogil:
+    cdef peer_t *p = &e.peers[op.source]
+    if op.kind != OP_RECV or op.state != OP_READING:
         return
     e.moving -= 1
-    p = &e.peers[op.source]
     if c.status == FABRIC_OK:
         if op.moved < op_wanted(op):
             get_start(e, p, op)
@@ -233,3 +248,25 @@ cdef void get_ended(engine_t *e, const completion *c) noexcept nogil:
         op.flags |= OP_REFUSED
         op.error = OP_INVALID
         done_start(e, p, op)
+
+
+cdef protocol_t operations
+operations.name = b"get"
+operations.code = PROTOCOL_GET
+operations.start = rts_post
+operations.serve = get_serve
+operations.ended = get_ended
+operations.deliver = get_deliver
+operations.kind_count = 2
+operations.kinds[0].kind = PACKET_RTS
+operations.kinds[0].length = WIRE_RTS
+operations.kinds[0].flags = PACKET_ADVICE | PACKET_PIPED | PACKET_WAITING | PAIRING
+operations.kinds[0].announces = True
+operations.kinds[0].arrived = rts_arrived
+operations.kinds[1].kind = PACKET_RTS_ACK
+operations.kinds[1].length = WIRE_HEADER
+operations.kinds[1].arrived = rts_ack_arrived
+
+
+cdef const protocol_t *get_protocol() noexcept nogil:
+    return &operations

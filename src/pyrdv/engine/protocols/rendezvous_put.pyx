@@ -31,25 +31,28 @@ W3  One REVOKE is under way at a time, and no RTR is sent meanwhile.  So REVOKED
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.string cimport memset
 
+from pyrdv.engine.calling cimport peer_call
+from pyrdv.engine.choice.choose cimport offer_for
 from pyrdv.engine.control cimport control_post, control_request, header_fill
 from pyrdv.engine.lanes cimport lanes_keep
 from pyrdv.engine.matching cimport posted_find, posted_remove
 from pyrdv.engine.op cimport (
     op_complete, op_cookie, op_fit, op_lookup, op_matched, op_register)
 from pyrdv.engine.peer cimport (
-    announcement_posted, peer_activate, peer_connect, ready_append)
-from pyrdv.engine.protocols.select cimport eager_limit
+    announcement_posted, eager_limit, peer_activate, peer_connect, ready_append)
+from pyrdv.engine.protocols.contract cimport (
+    SERVED, SERVED_AGAIN, VERDICT_ILLEGAL, VERDICT_TAKEN, protocol_t)
 from pyrdv.engine.speculation.adaptation cimport advice, withheld
 from pyrdv.engine.speculation.offers cimport offers_clear
 from pyrdv.engine.speculation.profile cimport profile_forbids, profile_sent, profile_used
 from pyrdv.engine.state cimport (
     ANY_PEER, ANY_TAG_, CHOICE_PIPELINE, OP_CANCELLED, OP_CANCELLING, OP_INVALID, OP_LANDING,
-    OP_OFFERED, OP_PEER_LOST, OP_PIPED, OP_POSTED, OP_RECV, OP_REFUSED, OP_SEND, OP_WRITING,
-    OPS_PER_SLAB, PEER_NEW, PEER_UP, REVOKE_ANSWERED, REVOKE_NONE, REVOKE_SENT, REVOKE_WANTED,
-    engine_t, node_t, offer_t, op_t, peer_t)
+    OP_OFFERED, OP_PEER_LOST, OP_POSTED, OP_RECV, OP_REFUSED, OP_SEND, OP_WRITING, OPS_PER_SLAB,
+    PEER_NEW, PEER_UP, PROTOCOL_PUT, REASON_OFFER, REVOKE_ANSWERED, REVOKE_NONE, REVOKE_SENT,
+    REVOKE_WANTED, engine_t, node_t, offer_t, op_t, peer_t)
 from pyrdv.engine.wire cimport (
-    PACKET_FIN, PACKET_REFUSED, PACKET_REVOKE, PACKET_REVOKED, PACKET_RTR, PACKET_START,
-    WIRE_HEADER, WIRE_RTR, WIRE_RTS, header_t, rtr_t)
+    PACKET_ADVICE, PACKET_FIN, PACKET_REFUSED, PACKET_REVOKE, PACKET_REVOKED, PACKET_RTR,
+    PACKET_START, WIRE_HEADER, WIRE_RTR, WIRE_RTS, header_t, rtr_t)
 from pyrdv.fabrics.contract cimport (
     ACCESS_LOCAL, ACCESS_REMOTE_WRITE, FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, WR_FENCE, WR_SIGNALED,
     WR_WRITE, completion, work_request)
@@ -100,12 +103,12 @@ cdef void rtr_offer(engine_t *e, op_t *op) noexcept nogil:
         e.counters.extra_bytes += WIRE_RTR
 
 
-cdef bint start_arrived(engine_t *e, peer_t *p, const header_t *h) noexcept nogil:
+cdef int start_arrived(engine_t *e, peer_t *p, const header_t *h, const void *data) noexcept nogil:
     cdef op_t *op = op_lookup(e, h.cookie)
     if op == NULL or op.kind != OP_RECV or op.state != OP_POSTED or not op.flags & OP_OFFERED \
             or op.peer != p.rank or op.context != h.context or op.tag != h.tag \
             or h.length > op.length or posted_find(e, h.context, p.rank, h.tag) != op:
-        return False
+        return VERDICT_ILLEGAL
     posted_remove(e, op)
     if e.policy.met != NULL:
         e.policy.met(e, p, op, h)
@@ -114,39 +117,34 @@ cdef bint start_arrived(engine_t *e, peer_t *p, const header_t *h) noexcept nogi
     e.counters.extra_bytes -= WIRE_RTS - WIRE_HEADER
     op_matched(op, p.rank, h.tag, h.length, h.content)
     op.state = OP_LANDING
-    return True
+    op.protocol = PROTOCOL_PUT
+    op.reason = REASON_OFFER
+    return VERDICT_TAKEN
 
 
-cdef bint fin_arrived(engine_t *e, peer_t *p, const header_t *h) noexcept nogil:
+cdef int fin_arrived(engine_t *e, peer_t *p, const header_t *h, const void *data) noexcept nogil:
     cdef op_t *op = op_lookup(e, h.cookie)
     cdef bint refused = h.flags & PACKET_REFUSED
     if op == NULL or op.kind != OP_RECV or op.state != OP_LANDING or op.peer != p.rank \
             or h.length != (0 if refused else op.total):
-        return False
+        return VERDICT_ILLEGAL
     op_complete(e, op, OP_INVALID if refused else op_fit(op))
-    return True
+    return VERDICT_TAKEN
 
 
 # The sender's side -------------------------------------------------------------
 
-cdef bint rtr_arrived(engine_t *e, peer_t *p, const rtr_t *rtr) noexcept nogil:
-    if rtr.header.tag < 0 or rtr.reserved or p.finished \
-            or <int32_t> (p.send_sequence - rtr.header.sequence) < 0:
-        return False
+cdef int rtr_arrived(engine_t *e, peer_t *p, const header_t *h, const void *data) noexcept nogil:
+    cdef const rtr_t *rtr = <const rtr_t *> h
+    if h.tag < 0 or rtr.reserved or p.finished \
+            or <int32_t> (p.send_sequence - h.sequence) < 0:
+        return VERDICT_ILLEGAL
     e.counters.rtrs_received += 1
     if e.policy != NULL:
         e.policy.arrived(e, p, rtr)
     else:
         e.counters.rtrs_refused += 1
-    return True
-
-
-cdef offer_t *offer_for(engine_t *e, peer_t *p, const op_t *op) noexcept nogil:
-    cdef offer_t *offer
-    if p.offers == NULL or op.length == 0 or op.flags & OP_PIPED:
-        return NULL
-    offer = e.policy.find(e, p, op.context, op.tag)
-    return offer if offer != NULL and offer.capacity >= op.length else NULL
+    return VERDICT_TAKEN
 
 
 cdef void fin_fill(peer_t *p, const op_t *op, header_t *h) noexcept nogil:
@@ -191,7 +189,8 @@ cdef int put_post(engine_t *e, peer_t *p, op_t *op, header_t *start) noexcept no
     return status
 
 
-cdef int start_post(engine_t *e, peer_t *p, op_t *op, const offer_t *offer) noexcept nogil:
+cdef int start_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+    cdef const offer_t *offer = offer_for(e, p, op)
     cdef header_t h
     cdef int status
     op.cookie = offer.cookie
@@ -219,18 +218,18 @@ cdef int put_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
         status = control_post(p, &fin, WIRE_HEADER)
         if status == FABRIC_OK:
             op_complete(e, op, op.error)
-    if status != FABRIC_OK and status != FABRIC_AGAIN:
+    if status == FABRIC_AGAIN:
+        return SERVED_AGAIN
+    if status != FABRIC_OK:
         op_complete(e, op, OP_PEER_LOST)
-    return status
+    return SERVED
 
 
-cdef void put_ended(engine_t *e, const completion *c) noexcept nogil:
-    cdef op_t *op = op_lookup(e, c.id)
-    cdef peer_t *p
-    if op == NULL or op.kind != OP_SEND or op.state != OP_WRITING:
+cdef void put_ended(engine_t *e, op_t *op, const completion *c) noexcept nogil:
+    cdef peer_t *p = &e.peers[op.peer]
+    if op.kind != OP_SEND or op.state != OP_WRITING:
         return
     e.moving -= 1
-    p = &e.peers[op.peer]
     if c.status == FABRIC_OK and op.moved == op.length:
         op_complete(e, op, 0)
         return
@@ -241,7 +240,7 @@ cdef void put_ended(engine_t *e, const completion *c) noexcept nogil:
         # The FIN behind it went with it; the receive must not wait for ever.
         op.flags |= OP_REFUSED
         op.error = OP_INVALID
-    if p.ready_head != NULL or put_serve(e, p, op) == FABRIC_AGAIN:
+    if p.ready_head != NULL or put_serve(e, p, op) == SERVED_AGAIN:
         ready_append(e, p, op)
 
 
@@ -261,7 +260,7 @@ cdef void revoke_start(engine_t *e, op_t *op) noexcept nogil:
     op.flags |= OP_CANCELLING
     if p.revoking == REVOKE_NONE:
         p.revoking = REVOKE_WANTED
-        revoke_serve(e, p)
+        revoke_owed(e, p)
 
 
 cdef bint revoke_post(engine_t *e, peer_t *p, int kind) noexcept nogil:
@@ -274,7 +273,7 @@ cdef bint revoke_post(engine_t *e, peer_t *p, int kind) noexcept nogil:
     return True
 
 
-cdef void revoke_serve(engine_t *e, peer_t *p) noexcept nogil:
+cdef void revoke_owed(engine_t *e, peer_t *p) noexcept nogil:
     if p.revoking != REVOKE_WANTED and not p.revoke_owed:
         return
     if p.state == PEER_UP:
@@ -286,25 +285,27 @@ cdef void revoke_serve(engine_t *e, peer_t *p) noexcept nogil:
         if p.revoking == REVOKE_WANTED or p.revoke_owed:
             peer_activate(e, p)
     elif p.state == PEER_NEW:
-        e.call_needed = 1
+        peer_call(e, p)
         peer_activate(e, p)
 
 
-cdef bint revoke_arrived(engine_t *e, peer_t *p) noexcept nogil:
+cdef int revoke_arrived(engine_t *e, peer_t *p, const header_t *h,
+                        const void *data) noexcept nogil:
     if p.revoke_owed or p.finished:
-        return False
+        return VERDICT_ILLEGAL
     e.counters.rtrs_revoked += offers_clear(e, p)
     p.revoke_owed = 1
     peer_activate(e, p)
-    return True
+    return VERDICT_TAKEN
 
 
-cdef bint revoked_arrived(engine_t *e, peer_t *p) noexcept nogil:
+cdef int revoked_arrived(engine_t *e, peer_t *p, const header_t *h,
+                         const void *data) noexcept nogil:
     if p.revoking != REVOKE_SENT:
-        return False
+        return VERDICT_ILLEGAL
     p.revoking = REVOKE_ANSWERED
-    e.call_needed = 1
-    return True
+    peer_call(e, p)
+    return VERDICT_TAKEN
 
 
 cdef inline bint posted_to(const op_t *op, const peer_t *p) noexcept nogil:
@@ -319,10 +320,13 @@ cdef void offer_queue(engine_t *e, node_t *leader) noexcept nogil:
         at = at.next
 
 
-cdef void revoke_act(engine_t *e, peer_t *p) noexcept nogil:
+cdef int revoke_act(engine_t *e, peer_t *p) noexcept nogil:
+    """REVOKED came: cancel what waited for it, offer the rest anew."""
     cdef uint32_t slab
     cdef int i
     cdef op_t *op
+    if p.revoking != REVOKE_ANSWERED or p.finished:
+        return 0
     p.revoking = REVOKE_NONE
     for slab in range(e.op_slab_count):
         for i in range(OPS_PER_SLAB):
@@ -339,3 +343,37 @@ cdef void revoke_act(engine_t *e, peer_t *p) noexcept nogil:
             op = &e.op_slabs[slab][i]
             if posted_to(op, p) and op.node.prev == NULL:
                 offer_queue(e, &op.node)
+    return 1
+
+
+cdef protocol_t operations
+operations.name = b"put"
+operations.code = PROTOCOL_PUT
+operations.start = start_post
+operations.serve = put_serve
+operations.ended = put_ended
+operations.owed = revoke_owed
+operations.act = revoke_act
+operations.kind_count = 5
+operations.kinds[0].kind = PACKET_RTR
+operations.kinds[0].length = WIRE_RTR
+operations.kinds[0].arrived = rtr_arrived
+operations.kinds[1].kind = PACKET_START
+operations.kinds[1].length = WIRE_HEADER
+operations.kinds[1].flags = PACKET_ADVICE
+operations.kinds[1].announces = True
+operations.kinds[1].arrived = start_arrived
+operations.kinds[2].kind = PACKET_FIN
+operations.kinds[2].length = WIRE_HEADER
+operations.kinds[2].flags = PACKET_REFUSED
+operations.kinds[2].arrived = fin_arrived
+operations.kinds[3].kind = PACKET_REVOKE
+operations.kinds[3].length = WIRE_HEADER
+operations.kinds[3].arrived = revoke_arrived
+operations.kinds[4].kind = PACKET_REVOKED
+operations.kinds[4].length = WIRE_HEADER
+operations.kinds[4].arrived = revoked_arrived
+
+
+cdef const protocol_t *put_protocol() noexcept nogil:
+    return &operations

@@ -37,11 +37,20 @@ Q5  A turn copies at most TURN_BYTES; what is left is noted in `lane_work`, and 
 """
 from libc.stdint cimport uint64_t
 
+from pyrdv.engine.calling cimport peer_call
 from pyrdv.engine.lanes cimport lane_free, lane_next, lane_take
 from pyrdv.engine.peer cimport peer_activate
-from pyrdv.engine.protocols.pipe_in cimport receive_begin, receive_refused, receive_turn
-from pyrdv.engine.protocols.pipe_out cimport grant_follow, send_turn
-from pyrdv.engine.state cimport OP_PIPING, PEER_NEW, PEER_UP, engine_t, lane_t, op_t, peer_t
+from pyrdv.engine.protocols.contract cimport protocol_t
+from pyrdv.engine.protocols.pipe_in cimport (
+    chunk_arrived, receive_begin, receive_refused, receive_turn)
+from pyrdv.engine.protocols.pipe_out cimport (
+    grant_arrived, grant_follow, pipe_announced, pipe_refuse, send_turn, taken_arrived)
+from pyrdv.engine.protocols.rendezvous_get cimport rts_post
+from pyrdv.engine.state cimport (
+    OP_PIPING, PEER_NEW, PEER_UP, PROTOCOL_PIPELINE, engine_t, lane_t, op_t, peer_t)
+from pyrdv.engine.wire cimport (
+    PACKET_CHECKED, PACKET_CHUNK, PACKET_GRANT, PACKET_REFUSED, PACKET_TAKEN, WIRE_GRANT,
+    WIRE_HEADER)
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_OK
 
 
@@ -94,7 +103,7 @@ cdef int lane_turn(engine_t *e, lane_t *lane, uint64_t *budget) noexcept nogil:
             lane_free(e, lane)
         return 0
     if p.state == PEER_NEW:
-        e.call_needed = 1
+        peer_call(e, p)
         peer_activate(e, p)
         return 0
     if p.state != PEER_UP or lane.op.state != OP_PIPING:
@@ -117,3 +126,33 @@ cdef int pipe_turn(engine_t *e) noexcept nogil:
     if e.laneless != NULL:
         happened += feed_all(e)
     return happened
+
+
+cdef int pipe_start(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+    cdef int status = rts_post(e, p, op)
+    if status == FABRIC_OK:
+        pipe_announced(e, p, op)
+    return status
+
+
+cdef protocol_t operations
+operations.name = b"pipeline"
+operations.code = PROTOCOL_PIPELINE
+operations.start = pipe_start
+operations.serve = pipe_refuse
+operations.kind_count = 3
+operations.kinds[0].kind = PACKET_GRANT
+operations.kinds[0].length = WIRE_GRANT
+operations.kinds[0].flags = PACKET_CHECKED
+operations.kinds[0].arrived = grant_arrived
+operations.kinds[1].kind = PACKET_CHUNK
+operations.kinds[1].length = WIRE_HEADER
+operations.kinds[1].flags = PACKET_REFUSED
+operations.kinds[1].arrived = chunk_arrived
+operations.kinds[2].kind = PACKET_TAKEN
+operations.kinds[2].length = WIRE_HEADER
+operations.kinds[2].arrived = taken_arrived
+
+
+cdef const protocol_t *pipeline_protocol() noexcept nogil:
+    return &operations

@@ -9,7 +9,7 @@ ends that.  `born` is the time of the start until that is judged.
 """
 from libc.stdint cimport uint8_t, uint64_t
 
-from pyrdv.engine.figures cimport fabric_index, figures_net
+from pyrdv.engine.choice.costs cimport fabric_index, figures_net
 from pyrdv.engine.state cimport (
     ANY_PEER, OP_RECV, PATIENT, PEER_SELF, WAITS_HERE, engine_t, op_t, peer_t)
 

@@ -78,11 +78,11 @@ cdef double figures_net(const figures_t *f, uint64_t length) noexcept nogil:
     return at(&f.net, length)
 
 
-cdef int figures_pick(const figures_t *f, uint64_t length, double near,
-                      double far) noexcept nogil:
-    if not f.known or get_time(f, length, near, far) <= pipeline_time(f, length):
-        return PICK_GET
-    return PICK_PIPELINE
+cdef bint figures_pick(const figures_t *f, uint64_t length, double near, double far,
+                       double *reading, double *copying) noexcept nogil:
+    reading[0] = get_time(f, length, near, far)
+    copying[0] = pipeline_time(f, length)
+    return copying[0] < reading[0]
 
 
 cdef double placed_time(const figures_t *f, double size) noexcept nogil:
@@ -90,10 +90,14 @@ cdef double placed_time(const figures_t *f, double size) noexcept nogil:
     return at(&f.net, size) + 2 * at(&f.copy, size)
 
 
-cdef bint figures_place(const figures_t *f, uint64_t length, double near,
-                        double far) noexcept nogil:
+cdef bint figures_place(const figures_t *f, uint64_t length, double near, double far,
+                        double *placing, double *reading) noexcept nogil:
+    if not f.known:
+        return False
+    placing[0] = placed_time(f, length)
+    reading[0] = get_time(f, length, near, far)
     # In doubt it is placed: the sender need not wait for DONE, and nothing need stay registered.
-    return f.known and 100 * placed_time(f, length) <= FAVOUR * get_time(f, length, near, far)
+    return 100 * placing[0] <= FAVOUR * reading[0]
 
 
 cdef int fabric_index(const engine_t *e, const peer_t *p) noexcept nogil:
@@ -197,13 +201,15 @@ def predict(profile, size, near=1.0, far=1.0, standing=False, buffer=BUFFER):
         Of each of the three.
     """
     cdef figures_t f
+    cdef double placing, reading, copying
+    cdef bint place, pick
     fill(&f, profile, buffer)
-    if standing and size <= buffer and figures_place(&f, size, near, far):
+    place = figures_place(&f, size, near, far, &placing, &reading)
+    pick = figures_pick(&f, size, near, far, &reading, &copying)
+    choice = "pipeline" if pick else "get"
+    if standing and size <= buffer and place:
         choice = "placed"
-    else:
-        choice = "get" if figures_pick(&f, size, near, far) == PICK_GET else "pipeline"
-    return choice, {"placed": placed_time(&f, size), "get": get_time(&f, size, near, far),
-                    "pipeline": pipeline_time(&f, size)}
+    return choice, {"placed": placing, "get": reading, "pipeline": copying}
 
 
 def chunks(profile):

@@ -1,0 +1,1 @@
+"""Which protocol a message takes, and what the decision knows."""

@@ -1,0 +1,53 @@
+# cython: language_level=3
+"""What a protocol is: one object, in one file, and a row of ``table``.
+
+All functions run under the engine's lock.  They are step-safe (R1) unless marked *call*; what they
+leave to a call they note by ``calling``.  A NULL function is one that the protocol has no use for.
+"""
+from libc.stdint cimport uint8_t
+
+from pyrdv.engine.state cimport engine_t, message_t, op_t, peer_t
+from pyrdv.engine.wire cimport header_t
+from pyrdv.fabrics.contract cimport completion
+
+cdef enum:
+    KINDS_MOST = 5              # packet kinds of one protocol
+
+cdef enum verdict:              # of a packet
+    VERDICT_ILLEGAL = 0         # it breaks the rules (R8), and the connection of its peer
+    VERDICT_TAKEN = 1
+    VERDICT_KEPT = 2            # there is no memory for it now: it stays with the fabric
+
+cdef enum served:               # of an operation that is first in a queue of its peer
+    SERVED_AGAIN = 0            # it stays there: the fabric, or a call, must act first
+    SERVED = 1                  # it went on: it is posted, complete, or in another queue
+
+cdef struct kind_t:             # a kind of packets, and what each of them must be
+    uint8_t kind                # packet_kind
+    uint8_t length              # bytes, data behind it apart
+    uint8_t flags               # packet_flags that it may carry
+    uint8_t announces           # an announcement: it has a tag, a number, content and advice
+    uint8_t carries             # header.length bytes of data are behind it
+    # One arrived.  `packet` is a copy of `length` bytes, checked as the fields above say; `data` is
+    # in the fabric's memory.  Returns a verdict.
+    int (*arrived)(engine_t *e, peer_t *p, const header_t *packet, const void *data) noexcept nogil
+
+cdef struct protocol_t:
+    const char *name
+    uint8_t code                # protocol_code; NONE: it moves no messages
+    uint8_t kind_count
+    kind_t kinds[KINDS_MOST]
+    # Send `op` of connected peer `p` is next, and chosen for this protocol: announce it.  Returns a
+    # fabric_status; FABRIC_OK: the operation is announced, and may be complete.
+    int (*start)(engine_t *e, peer_t *p, op_t *op) noexcept nogil
+    # Operation `op` was first among those ready to post, and is taken off their queue: post what
+    # comes next of it.  Returns `served`; AGAIN: it is put back.
+    int (*serve)(engine_t *e, peer_t *p, op_t *op) noexcept nogil
+    # A READ or WRITE of `op`, which is not free, ended.
+    void (*ended)(engine_t *e, op_t *op, const completion *c) noexcept nogil
+    # Receive `op` takes unexpected message `m`, which is in no queue any more, and releases it.
+    void (*deliver)(engine_t *e, op_t *op, message_t *m) noexcept nogil
+    # Post what `p` is owed beside messages, if anything.
+    void (*owed)(engine_t *e, peer_t *p) noexcept nogil
+    # call.  Do for `p`, which is alive, what a step could not.  Returns how many things happened.
+    int (*act)(engine_t *e, peer_t *p) noexcept nogil
