@@ -16,6 +16,9 @@ from pyrdv.engine.state cimport (
     ANY_PEER, ANY_TAG_, OP_CANCELLED, OP_COMPLETE, OP_RECV, OP_TRUNCATED, message_t, op_t)
 from pyrdv.memory.mappings cimport owner_t
 
+from pyrdv.engine.choice.choose import REASONS
+from pyrdv.engine.protocols.table import names
+
 ANY = -1
 CANCELLED = OP_CANCELLED
 TRUNCATED = OP_TRUNCATED
@@ -52,6 +55,15 @@ cdef class Operation:
         if op != NULL and op.state == OP_COMPLETE:
             self.result = (op.error, <int32_t> op.source, op.source_tag, op.total)
         return self.result is not None
+
+    @property
+    def choice(self):
+        """What moves its data, and why: (protocol, reason, own seconds, those of what it was compared
+        with); `pyrdv.engine.choice.choose.REASONS` has the reasons.  None: it was released."""
+        if self.op == NULL:
+            return None
+        return (names().get(self.op.protocol), REASONS[self.op.reason], self.op.cost,
+                self.op.instead)
 
     def wanted(self):
         """Whoever has it waits until it is complete."""

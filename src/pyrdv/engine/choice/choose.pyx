@@ -34,8 +34,8 @@ from pyrdv.engine.protocols.placed cimport place_able, place_fill, place_ready, 
 from pyrdv.engine.state cimport (
     CHOICE_AUTO, CHOICE_GET, CHOICE_PIPELINE, OP_REGISTERED, PATIENT, PROTOCOL_EAGER, PROTOCOL_GET,
     PROTOCOL_NONE, PROTOCOL_PIPELINE, PROTOCOL_PLACED, PROTOCOL_PUT, REASON_ASKED, REASON_COST,
-    REASON_CREDIT, REASON_HELD, REASON_OFFER, REASON_ONLY, REASON_REFUSED, REASON_SIZE,
-    REASON_UNWAITED, WAITS_THERE, engine_t, offer_t, op_t, peer_t)
+    REASON_CREDIT, REASON_HELD, REASON_NONE, REASON_OFFER, REASON_ONLY, REASON_PEER, REASON_REFUSED,
+    REASON_SELF, REASON_SIZE, REASON_UNWAITED, WAITS_THERE, engine_t, offer_t, op_t, peer_t)
 from pyrdv.fabrics.contract cimport ACCESS_LOCAL, ACCESS_REMOTE_READ, CAP_PINS
 from pyrdv.memory.mappings cimport cache_holds, cache_used, cache_uses
 
@@ -213,3 +213,22 @@ cdef void place_missed(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:
     if e.protocol == CHOICE_PIPELINE or figures_place(&e.figures[fabric_index(e, p)], length,
                                                       USES, USES, &placing, &reading):
         stand_consider(e, p)
+
+
+# For people --------------------------------------------------------------------
+
+#: Each `op.reason` in words.
+REASONS = {
+    REASON_NONE: "not chosen yet",
+    REASON_SIZE: "small",
+    REASON_CREDIT: "small, but the receiver has not taken enough of the earlier ones",
+    REASON_ASKED: "PYRDV_PROTOCOL",
+    REASON_ONLY: "nothing was measured or possible that could be compared",
+    REASON_HELD: "its memory is registered already",
+    REASON_COST: "costs less",
+    REASON_UNWAITED: "costs more, but one side may compute meanwhile",
+    REASON_REFUSED: "its memory could not be registered",
+    REASON_OFFER: "the receiver came first",
+    REASON_PEER: "the other side said so",
+    REASON_SELF: "to this process",
+}

@@ -1,0 +1,136 @@
+"""The table of protocols, and what each operation knows of its own."""
+
+import contextlib
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pyrdv.engine.engine import Engine
+from pyrdv.engine.probe import Probe
+from pyrdv.engine.protocols import table
+from pyrdv.fabrics.sim.network import Network
+from pyrdv.memory.registration import Registrations
+
+WIRE = Path(__file__).parents[2] / "src" / "pyrdv" / "engine" / "wire.pxd"
+EAGER = 4096
+SMALL, LARGE = np.arange(100, dtype=np.uint8), np.arange(1 << 16, dtype=np.uint64)
+
+
+def test_each_kind_of_packet_has_one_owner():
+    """All kinds that the wire format names, and no others."""
+    listed = re.search(r"(?s)cdef enum packet_kind:(.*?)\n\n", WIRE.read_text())[1]
+    numbers = {int(number) for number in re.findall(r"PACKET_\w+ = (\d+)", listed)}
+    assert set(table.kinds()) == numbers
+    assert table.kinds()[1] == "eager" and table.kinds()[7] == "put"
+
+
+def test_codes_are_names():
+    assert table.names() == {1: "eager", 2: "placed", 3: "get", 4: "put", 5: "pipeline",
+                             6: "loopback"}
+
+
+class Pair:
+    """Two ranks in this process."""
+
+    def __init__(self, pins=True, **options):
+        network = Network(2, auto=True, pins=pins)
+        self.engines = [Engine(rank, 2, [network.fabric(rank)], eager_max=EAGER,
+                               **{"speculation": "off", **options},
+                               registrations=Registrations("auto")) for rank in range(2)]
+        self.ends = [Probe(engine) for engine in self.engines]
+
+    def turn(self, count=50):
+        for _ in range(count):
+            for end in self.ends:
+                end.turn()
+
+    def choices(self, data, first="send", sync=True):
+        """The choice of both sides for one message of `data`, and that it arrived."""
+        room = np.zeros_like(data)
+        posts = [lambda: self.ends[0].send(1, 0, data, sync=sync),
+                 lambda: self.ends[1].receive(0, 0, room)]
+        if first == "send":
+            sent = posts[0]()
+            received = posts[1]()
+        else:
+            received = posts[1]()
+            self.turn()
+            sent = posts[0]()
+        self.turn(500)
+        assert sent.ended() and received.ended() and np.array_equal(data, room)
+        found = [operation.choice for operation in (sent, received)]
+        for operation in (sent, received):
+            operation.release()
+        return found
+
+    def close(self):
+        for engine in self.engines:
+            engine.close()
+
+
+@pytest.fixture
+def pair():
+    with contextlib.ExitStack() as stack:
+        yield lambda **options: stack.enter_context(contextlib.closing(Pair(**options)))
+
+
+def named(choices):
+    return [choice[:2] for choice in choices]
+
+
+@pytest.mark.parametrize("first", ["send", "receive"])
+def test_a_small_message_knows_that_it_is_eager(pair, first):
+    assert named(pair().choices(SMALL, first)) == [
+        ("eager", "small"), ("eager", "the other side said so")]
+
+
+def test_a_read_was_the_only_way(pair):
+    """Without figures there is nothing to compare."""
+    only = "nothing was measured or possible that could be compared"
+    assert named(pair().choices(LARGE)) == [("get", only), ("get", only)]
+
+
+@pytest.mark.parametrize("protocol", ["get", "pipeline"])
+def test_the_knob_is_a_reason(pair, protocol):
+    sent, received = pair(protocol=protocol).choices(LARGE)
+    assert sent[:2] == (protocol, "PYRDV_PROTOCOL")
+    assert received[0] == protocol
+
+
+def test_an_offered_buffer_is_a_reason(pair):
+    one = pair(speculation="indexed")
+    assert named(one.choices(LARGE, first="receive")) == [("put", "the receiver came first")] * 2
+    assert one.choices(LARGE, first="send")[0][0] == "get"
+
+
+def test_a_lack_of_credit_is_a_reason(pair):
+    """Small messages that nobody receives go by rendezvous once the receiver's memory is full."""
+    one = pair(unexpected_max=1 << 16)
+    data = np.ones(EAGER, np.uint8)
+    sent = [one.ends[0].send(1, 0, data, sync=True) for _ in range(40)]
+    one.turn()
+    found = [operation.choice[:2] for operation in sent]
+    assert found[0] == ("eager", "small")
+    assert found[-1] == ("get",
+                         "small, but the receiver has not taken enough of the earlier ones")
+    rooms = [np.zeros_like(data) for _ in sent]
+    received = [one.ends[1].receive(0, 0, room) for room in rooms]
+    one.turn(2000)
+    assert all(operation.ended() for operation in sent + received)
+    assert all(np.array_equal(data, room) for room in rooms)
+    assert {operation.choice[0] for operation in received} == {"eager", "get"}
+    for operation in sent + received:
+        operation.release()
+
+
+def test_to_oneself(pair):
+    one = pair()
+    room = np.zeros_like(LARGE)
+    sent = one.ends[0].send(0, 0, LARGE, sync=True)
+    received = one.ends[0].receive(0, 0, room)
+    assert sent.choice[:2] == received.choice[:2] == ("loopback", "to this process")
+    assert np.array_equal(room, LARGE)
+    sent.release(), received.release()
+    assert sent.choice is None
