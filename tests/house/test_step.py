@@ -160,8 +160,8 @@ def test_steps_neither_allocate_nor_block(product, part):
 
 def test_tables_are_roots(product):
     """Every function in a table of the engine is found, and those for calls are told apart."""
-    assert {"post", "poll", "release", "deregister", "arrived", "start", "serve", "ended", "deliver",
-            "owed", "may_offer", "find"} <= step_fields()
+    assert {"post", "poll", "release", "deregister", "arrived", "start", "serve", "ended",
+            "deliver", "owed", "may_offer", "find"} <= step_fields()
     assert not {"register_memory", "connect", "maintain", "act"} & step_fields()
     names = {root.name for root in roots_of(product, "engine")}
     assert {"step", "eager_arrived", "chunk_arrived", "get_serve", "put_ended", "placed_deliver",
