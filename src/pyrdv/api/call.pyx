@@ -21,7 +21,7 @@ from pyrdv.api.owners cimport owner_of
 from pyrdv.api.request cimport Request
 from pyrdv.engine.calls cimport (
     LARGE, SEND_WAITS, engine_forsake, engine_probe, engine_send, engine_wanted, envelope_t)
-from pyrdv.engine.state cimport ANY_PEER, OP_POSTED, OP_TRUNCATED, OP_WRITING, op_t
+from pyrdv.engine.state cimport ANY_PEER, OP_POSTED, OP_READY, OP_TRUNCATED, OP_WRITING, op_t
 from pyrdv.progress.polling cimport patience_reset, patience_t, wait_beside, wait_turn
 
 from pyrdv.errors import CountError, InternalError, PeerLostError, TruncationError
@@ -297,7 +297,7 @@ cdef class Call:
             if request.receives:
                 self.let_land(request, has_given_up)
         for request in started:
-            while request.op != NULL and request.op.state == OP_WRITING \
+            while request.op != NULL and request.op.state in (OP_READY, OP_WRITING) \
                     and not self.attend(request):
                 self.bell.heard = self.bell.rung[0]
                 has_given_up(self.rank)     # reads the alarms, which would end each wait at once
