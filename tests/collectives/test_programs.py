@@ -9,7 +9,7 @@ from tests.support.jobs import case_names
 
 FOLDER = Path(__file__).parent / "programs"
 MAKING, BLOCKS, FAILING = (FOLDER / name for name in ("making.py", "blocks.py", "failing.py"))
-DYING = FOLDER / "dying.py"
+DYING, LANDING = FOLDER / "dying.py", FOLDER / "landing.py"
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
@@ -28,6 +28,15 @@ def test_blocks(programs, case, ranks):
 @pytest.mark.parametrize("case", case_names(FAILING))
 def test_failing(programs, case, ranks):
     programs.check(FAILING, case, ranks)
+
+
+@pytest.mark.parametrize("way", ["read", "cells", "pipes"])
+@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("case", case_names(LANDING))
+def test_landing(programs, case, ranks, way):
+    programs.check(LANDING, case, ranks, env={
+        "read": {}, "cells": {"PYRDV_SINGLE_COPY": "off"},
+        "pipes": {"PYRDV_PROTOCOL": "pipeline"}}[way])
 
 
 def test_number_waits_for_an_unexpected_message(jobs):

@@ -28,3 +28,5 @@ cdef class Call:
     # Wait until it is complete, whatever alarms concern other calls, and raise what went wrong.
     cdef int wait(self, Request request) except -1
     cdef int check(self, Request request) except -1
+    # Wait until nobody can write into the buffer of a receive any more.
+    cdef int let_land(self, Request request, has_given_up) except -1

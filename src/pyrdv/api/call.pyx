@@ -9,7 +9,7 @@ What must hold:
 2. Whoever waits in a call also sees alarms, by which others say that a call has failed: messages
    under `ALARM`.  A rank that sends one owes nothing to that call any more.
 3. A block has exactly the length that its receiver expects, or it is an error.
-4. Memory of the user is not left to a receive that could still write there (see `withdraw`).
+4. Nobody writes into memory of the user once the call has raised (see `withdraw`).
 """
 from libc.stdint cimport int32_t
 
@@ -20,8 +20,8 @@ from pyrdv.api.object_request cimport ObjectRecv
 from pyrdv.api.owners cimport owner_of
 from pyrdv.api.request cimport Request
 from pyrdv.engine.calls cimport (
-    LARGE, SEND_WAITS, engine_probe, engine_send, engine_wanted, envelope_t)
-from pyrdv.engine.state cimport ANY_PEER, OP_TRUNCATED, op_t
+    LARGE, SEND_WAITS, engine_forsake, engine_probe, engine_send, engine_wanted, envelope_t)
+from pyrdv.engine.state cimport ANY_PEER, OP_POSTED, OP_READY, OP_TRUNCATED, OP_WRITING, op_t
 from pyrdv.progress.polling cimport patience_reset, patience_t, wait_beside, wait_turn
 
 from pyrdv.errors import CountError, InternalError, PeerLostError, TruncationError
@@ -261,25 +261,54 @@ cdef class Call:
         self.collecting = None
 
     def withdraw(self, has_given_up):
-        """Give up what is under way.
+        """Give up what is under way, so that nobody writes into memory of the user after it.
+
+        A receive that nothing matched is taken back.  If its peer was offered the memory, the peer
+        must let go first, or say that it owes nothing: its announcement would have come before.
+        A matched receive is waited for.  Its READ or WRITE ends by itself, for the sender ends a
+        WRITE that is under way before it gives up (below); a peer that is lost ends both.
+        A message that comes through a pipe goes on, and is thrown away: only steps of this process
+        write into the buffer, and the sender may be gone from the call, computing.
+
+        Sends are never taken back, since the receiver may count on them: they go on by themselves,
+        or in later calls of this process.
 
         Parameters
         ----------
         has_given_up : callable
             ``has_given_up(rank)`` reads alarms and says whether `rank` owes nothing to this call
-            any more.  A receive into memory of the user is waited for until it is withdrawn, or
-            `has_given_up`: nothing lands there after the call.
+            any more.
+
+        Notes
+        -----
+        An exception that ends the wait, such as a second interrupt, ends this promise, too.
         """
         cdef Request request
         if self.collecting is not None and self.collecting.op != NULL:
             self.collecting.Cancel()
         self.collecting = None
         requests, self.requests = self.requests, []
-        receives = [request for request in requests if request.receives and request.op != NULL]
-        for request in receives:
-            source = self.view.from_world(request.op.peer)
-            request.Cancel()
-            while not self.attend(request):
+        started = [request for request in requests
+                   if type(request) is Request and (<Request> request).op != NULL]
+        for request in started:
+            if request.receives:
+                request.Cancel()
+        for request in started:
+            if request.receives:
+                self.let_land(request, has_given_up)
+        for request in started:
+            while request.op != NULL and request.op.state in (OP_READY, OP_WRITING) \
+                    and not self.attend(request):
                 self.bell.heard = self.bell.rung[0]
-                if has_given_up(source):
-                    break
+                has_given_up(self.rank)     # reads the alarms, which would end each wait at once
+
+    cdef int let_land(self, Request request, has_given_up) except -1:
+        """Wait until nobody can write into the buffer of a receive any more."""
+        cdef int source = self.view.from_world(request.op.peer)
+        while True:
+            self.bell.heard = self.bell.rung[0]
+            # In this order: once the alarm was read, so was what was sent before.
+            if has_given_up(source) and request.op.state == OP_POSTED:
+                return 0
+            if engine_forsake(self.view.engine.c, request.op) or self.attend(request):
+                return 0

@@ -20,10 +20,10 @@ from pyrdv.engine.protocols.rendezvous_put cimport (
     predicted, revoke_needed, revoke_start, rtr_offer)
 from pyrdv.engine.protocols.table cimport protocol_table, table_t
 from pyrdv.engine.state cimport (
-    ANY_PEER, OP_CANCELLED, OP_COMPLETE, OP_LACKING,
-    OP_MATCH, OP_NOT_REGISTERED, OP_NO_MEMORY, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED,
-    OP_READING, OP_RECV, OP_REGISTERED, OP_SEND, OP_SYNC, OP_WAITING, OP_WRITING, PEER_CLOSED,
-    PEER_LOST, PEER_SELF, PEER_UP, WAITS_HERE, engine_t, message_t, op_t, peer_t)
+    ANY_PEER, OP_CANCELLED, OP_COMPLETE, OP_LACKING, OP_LANELESS, OP_MATCH, OP_NOT_REGISTERED,
+    OP_NO_MEMORY, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING, OP_RECV,
+    OP_REGISTERED, OP_SEND, OP_SYNC, OP_WAITING, OP_WRITING, PEER_CLOSED, PEER_LOST, PEER_SELF,
+    PEER_UP, WAITS_HERE, engine_t, message_t, op_t, peer_t)
 from pyrdv.engine.step cimport announce, keep_moving, maintain, step, turn
 from pyrdv.engine.wire cimport CONTENT_BUFFER, CONTENT_OBJECT
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_OK
@@ -257,6 +257,16 @@ cdef bint engine_cancel(engine_t *e, op_t *op) noexcept nogil:
         wake_sleepers(e, e.epoch - 1)
     engine_unlock(&e.lock)
     return done
+
+
+cdef bint engine_forsake(engine_t *e, op_t *op) noexcept nogil:
+    cdef bint piped
+    engine_lock(&e.lock)
+    piped = op.kind == OP_RECV and (op.state == OP_LANELESS or op.state == OP_PIPING)
+    if piped:
+        op.buffer = NULL
+    engine_unlock(&e.lock)
+    return piped
 
 
 cdef int engine_turn(engine_t *e) noexcept nogil:

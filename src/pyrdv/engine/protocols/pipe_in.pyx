@@ -124,6 +124,8 @@ cdef bint block_take(engine_t *e, lane_t *lane, const char *block, uint64_t leng
     cdef char *to = lane.op.buffer + lane.offset
     cdef uint32_t number = lane.base + lane.taken
     cdef uint64_t word
+    if lane.op.buffer == NULL:
+        return sure             # nobody wants it (engine_forsake)
     if sure:
         copy_plain(to, block, length, lane.streaming)
         return True
