@@ -146,6 +146,7 @@ cdef class Engine:
         self.ends = {}
         self.groups = {}
         self.matched = set()
+        self.forsaken = set()
         self.watchers = WeakKeyDictionary()
         self.reap_at = 32
         self.fork_count = fork_counter()
@@ -390,6 +391,7 @@ cdef class Engine:
             wake_sleepers(self.c, self.c.epoch - 1)
             engine_unlock(&self.c.lock)
             self.matched.clear()
+            self.forsaken.clear()
             self.registrations.end()
             for fabric in self.fabrics:
                 fabric.close()

@@ -87,6 +87,11 @@ cdef enum wait_flag:            # op.waits
     WAITS_HERE = 1              # its caller waits until it is complete, and perhaps others with it
     WAITS_THERE = 2             # receive: so does its sender's, as RTS said
 
+cdef enum promise_state:         # of a send that its peer knows of already, from another message
+    PROMISE_NONE = 0
+    PROMISE_GIVEN = 1           # if its data cannot be sent, an empty message goes instead
+    PROMISE_EMPTY = 2           # so it is
+
 cdef enum message_kind:
     MESSAGE_EAGER = 1
     MESSAGE_RTS = 2
@@ -179,7 +184,8 @@ cdef struct op_t:
     uint8_t waits               # wait_flag
     uint8_t content             # packet_content of the message; receives: after the match
     uint64_t born               # ticks when it was started, by a call that went on; 0: judged
-    char peek[24]               # eager objects that the room does not hold: how they begin
+    uint8_t promised            # send: promise_state
+    char peek[24]               # objects that the room does not hold: how they begin (op_matched)
 
 cdef struct lane_t:             # three registered bounce buffers
     lane_t *next                # of its pool, or of the lanes in use

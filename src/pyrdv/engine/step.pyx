@@ -40,7 +40,7 @@ from pyrdv.engine.speculation.adaptation cimport advice_heard
 from pyrdv.engine.state cimport (
     MESSAGES_LOW, OFFERS_LOW, OP_DONE_ONLY, OP_LACKING, OP_NOT_REGISTERED, OP_PEER_LOST, OP_PIPED,
     OP_SEND, OP_SYNC, OP_WAITING, PEER_CLOSED, PEER_LOST, PEER_NEW, PEER_UP, POLL_BATCH,
-    REVOKE_ANSWERED, SERVE_LIMIT, engine_t, offer_t, op_t, peer_t)
+    PROMISE_EMPTY, PROMISE_NONE, REVOKE_ANSWERED, SERVE_LIMIT, engine_t, offer_t, op_t, peer_t)
 from pyrdv.engine.wire cimport (
     CONTENT_OBJECT, PACKET_ADVICE, PACKET_CHECKED, PACKET_CHUNK, PACKET_CREDIT, PACKET_DONE,
     PACKET_EAGER, PACKET_FIN, PACKET_FINISH, PACKET_GRANT, PACKET_PIPED, PACKET_PLACED,
@@ -74,6 +74,14 @@ cdef enum:
     TURN_MOVES = 32             # further steps of one turn while READs or WRITEs need polls
 
 
+cdef bint keep_promise(op_t *op) noexcept nogil:
+    if op.promised == PROMISE_NONE:
+        return False
+    op.promised = PROMISE_EMPTY
+    op.length = 0
+    return True
+
+
 cdef int announce(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     cdef offer_t *offer
     cdef int status
@@ -97,7 +105,7 @@ cdef int announce(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
         status = prepare(e, p, op)
         if status == FABRIC_AGAIN:
             return status
-        if status != FABRIC_OK:
+        if status != FABRIC_OK and not keep_promise(op):
             op_complete(e, op, OP_NOT_REGISTERED)
             return FABRIC_LOST
         offer = offer_for(e, p, op)

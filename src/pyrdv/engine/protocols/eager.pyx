@@ -15,7 +15,7 @@ from libc.string cimport memcpy, memset
 
 from pyrdv.engine.matching cimport message_keep, posted_find, posted_remove
 from pyrdv.engine.op cimport (
-    message_new, message_release, op_complete, op_fit, op_matched, op_peek)
+    message_new, message_release, op_complete, op_fit, op_matched)
 from pyrdv.engine.peer cimport announcement_posted, credit_return, eager_cost, header_fill
 from pyrdv.engine.protocols.done cimport done_start
 from pyrdv.engine.speculation.adaptation cimport advice
@@ -53,7 +53,6 @@ cdef inline void take(op_t *op, const void *data, uint64_t length) noexcept nogi
     cdef uint64_t room = length if length < op.length else op.length
     if room:
         memcpy(op.buffer, data, room)
-    op_peek(op, data, length)
 
 
 cdef bint eager_arrived(engine_t *e, peer_t *p, const header_t *h,
@@ -65,7 +64,7 @@ cdef bint eager_arrived(engine_t *e, peer_t *p, const header_t *h,
         if e.policy != NULL and e.policy.met != NULL:
             e.policy.met(e, p, op, h)
         p.eager_taken += eager_cost(h.length)
-        op_matched(op, p.rank, h.tag, h.length, h.content)
+        op_matched(e, op, p.rank, h.tag, h.length, h.content)
         take(op, data, h.length)
         credit_return(e, p, h.length)
         if h.flags & PACKET_SYNC:
@@ -95,7 +94,7 @@ cdef bint eager_arrived(engine_t *e, peer_t *p, const header_t *h,
 
 cdef void eager_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
     cdef peer_t *p = &e.peers[m.peer]
-    op_matched(op, m.peer, m.tag, m.length, m.content)
+    op_matched(e, op, m.peer, m.tag, m.length, m.content)
     take(op, m.data, m.length)
     if p.state != PEER_SELF:
         credit_return(e, p, m.length)
