@@ -11,6 +11,7 @@ cdef class ObjectSend(Request):
     """A head and its parts on their way; complete when all are."""
     cdef list others
     cdef int learn(self, Request part) except -1
+    cdef int give_up(self) except -1
 
 
 cdef class ObjectRecv(Request):

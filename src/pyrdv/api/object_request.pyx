@@ -25,7 +25,8 @@ from pyrdv.api.refused cimport refuse_message, refuse_parts, usable
 from pyrdv.api.request cimport Request
 from pyrdv.engine.calls cimport (
     engine_cancel, engine_recv_late, engine_recv_matched, engine_release, engine_under_way)
-from pyrdv.engine.state cimport OP_COMPLETE, OP_INVALID, OP_NO_MEMORY, message_t, op_t
+from pyrdv.engine.state cimport (
+    OP_CANCELLED, OP_COMPLETE, OP_INVALID, OP_NO_MEMORY, message_t, op_t)
 from pyrdv.engine.wire cimport CONTENT_OBJECT
 from pyrdv.progress.polling cimport wait
 
@@ -47,12 +48,18 @@ cdef class ObjectSend(Request):
         cdef Request part
         if not Request.poll(self):
             return False
-        # Who could not take the head never asks for the parts; they stay with the engine.
-        for part in () if self.error else self.others:
+        self.give_up()
+        for part in self.others:
             if not part.poll():
                 return False
             self.learn(part)
         return True
+
+    cdef int give_up(self) except -1:
+        """Who could not take the head never asks for the parts: the engine keeps their memory."""
+        if self.error and self.error != OP_CANCELLED:
+            self.others = []
+        return 0
 
     cdef int learn(self, Request part) except -1:
         """The first part that failed says what happened."""
@@ -66,7 +73,8 @@ cdef class ObjectSend(Request):
     cdef int block(self) except -1:
         cdef Request part
         Request.block(self)
-        for part in () if self.error else self.others:
+        self.give_up()
+        for part in self.others:
             part.block()
             self.learn(part)
         return 0
@@ -156,7 +164,8 @@ cdef class ObjectRecv(Request):
         """Forget the request; its message is taken when it comes, and thrown away."""
         if self.active and self.stage != STAGE_DONE:
             self.forgotten = True
-            self.hold()
+            self.comm.engine.forsaken.add(self)
+            self.register()
         self.active = False
 
     cdef int let_go(self) except -1:
@@ -168,6 +177,7 @@ cdef class ObjectRecv(Request):
                 return self.hold()
         self.comm.engine.pending.pop(<size_t> <void *> self, None)
         self.comm.engine.matched.discard(self)
+        self.comm.engine.forsaken.discard(self)
         return 0
 
     cdef int hold(self) except -1:
