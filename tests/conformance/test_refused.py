@@ -166,7 +166,8 @@ def test_parts_that_cannot_be_registered():
             w.network.limit(0, 500_000)
             request = w.comms[1].irecv(source=0, tag=TAG)
             send = w.comms[0].isend([np.zeros(size, "u1"), np.ones(200_000)], dest=1, tag=TAG)
-            w.until(lambda: request.is_complete() and send.is_complete())
+            requests = (request, send)
+            w.until(lambda pair=requests: all(each.is_complete() for each in pair))
             with pytest.raises(MemoryError, match="registered"):
                 send.wait()
             with pytest.raises(MPI.Exception, match="could not be read"):

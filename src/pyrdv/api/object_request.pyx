@@ -21,7 +21,7 @@ from libc.stdint cimport int32_t, uint64_t
 from pyrdv.api cimport objects
 from pyrdv.api.collector cimport number
 from pyrdv.api.core cimport CONTEXT_PARTS, MET_BUFFER, PROC_NULL_, CommBase
-from pyrdv.api.refused cimport refuse_message, refuse_parts, usable
+from pyrdv.api.refused cimport drop_parts, refuse_message, usable
 from pyrdv.api.request cimport Request
 from pyrdv.engine.calls cimport (
     engine_cancel, engine_recv_late, engine_recv_matched, engine_release, engine_under_way)
@@ -171,8 +171,8 @@ cdef class ObjectRecv(Request):
     cdef int let_go(self) except -1:
         self.stage = STAGE_DONE
         if self.left and usable(self.comm.engine):
-            self.left = refuse_parts(self.comm, self.comm.members.to_world(self.source),
-                                     self.cookie, self.left)
+            self.left = drop_parts(self.comm, self.comm.members.to_world(self.source),
+                                   self.cookie, self.left)
             if self.left:
                 return self.hold()
         self.comm.engine.pending.pop(<size_t> <void *> self, None)

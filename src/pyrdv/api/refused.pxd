@@ -25,8 +25,8 @@ cdef class Refusal:
     cdef int begin(self) except -1
     cdef bint go_on(self) noexcept
 
-# Whether messages of `engine` can be taken: it has not ended, and is not a forked child's copy, whose
-# lock another thread of the parent may have for ever.
+# Whether messages of `engine` can be taken: it has not ended, and is not a forked child's copy,
+# whose lock another thread of the parent may have for ever.
 cdef inline bint usable(Engine engine) noexcept:
     return not engine.closed and own_process(engine)
 
@@ -39,5 +39,5 @@ cdef int forsake(CommBase comm, op_t *op, object keeper) except -1
 # Nobody will receive matched message `m`: it is taken, with its parts, and thrown away.
 cdef int refuse_message(CommBase comm, message_t *m) except -1
 # Take `count` parts of an object and throw them away; how many could not be posted yet.
-cdef uint64_t refuse_parts(CommBase comm, uint32_t source, uint64_t cookie,
-                           uint64_t count) noexcept
+cdef uint64_t drop_parts(CommBase comm, uint32_t source, uint64_t cookie,
+                         uint64_t count) noexcept

@@ -40,8 +40,8 @@ cdef uint64_t parts_of(const op_t *op, uint64_t *cookie) noexcept:
     return count if count <= op.total // PART_ENTRY_BYTES else 0
 
 
-cdef uint64_t refuse_parts(CommBase comm, uint32_t source, uint64_t cookie,
-                           uint64_t count) noexcept:
+cdef uint64_t drop_parts(CommBase comm, uint32_t source, uint64_t cookie,
+                         uint64_t count) noexcept:
     cdef op_t *op = NULL
     while count and engine_recv_late(comm.engine.c, source, comm.context + CONTEXT_PARTS,
                                      <int32_t> (cookie & 0x7FFFFFFF), NULL, 0, NULL, &op) == 0:
@@ -101,7 +101,7 @@ cdef class Refusal:
                 engine_release(self.comm.engine.c, self.op)
             self.op = NULL
             self.keeper = None
-        self.left = refuse_parts(self.comm, self.source, self.cookie, self.left)
+        self.left = drop_parts(self.comm, self.source, self.cookie, self.left)
         return self.left == 0
 
 

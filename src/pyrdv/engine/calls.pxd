@@ -55,9 +55,9 @@ cdef struct counts_t:           # what was counted since the start, and what is 
 # whose memory it is, or NULL; it lets the registration outlive the message.
 cdef int engine_send(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, void *data,
                      uint64_t length, int how, owner_t *owner, op_t **out) noexcept nogil
-# Send `count` messages to one peer, in order, without any other between them.  All the memory that
-# they need is taken first, so the others follow if the first is sent.  0: each of them has its `op`,
-# NULL where it is complete; negative: minus an op_error, and those that were sent have theirs.
+# Send `count` messages to one peer, in order, without any other between them.  The memory of all
+# their operations is taken first, so the others follow if the first is sent.  0: each of them has
+# its `op`, NULL where it is complete; negative: minus an op_error, and those sent have theirs.
 cdef int engine_send_several(engine_t *e, uint32_t peer, piece_t *pieces,
                              uint32_t count) noexcept nogil
 # Receive (kind OP_RECV) or posted matched probe (OP_MATCH).  0: `out` is the

@@ -12,8 +12,8 @@ cdef int keep_moving(engine_t *e) noexcept nogil
 cdef int turn(engine_t *e) noexcept nogil
 # call.  Accept connections and notice deaths on every fabric.
 cdef int maintain(engine_t *e) noexcept nogil
-# step.  The data of send `op` cannot be sent.  Whether an empty message is to go instead, for its peer
-# knows of it and would wait for ever; then it is empty now.
+# step.  The data of send `op` cannot be sent.  Whether an empty message is to go instead, for its
+# peer knows of it and would wait for ever; then it is empty now.
 cdef bint keep_promise(op_t *op) noexcept nogil
 # step.  Announce send `op` to its peer; a fabric_status.  AGAIN: it must wait.
 # OK or LOST: its state says how it goes on.
