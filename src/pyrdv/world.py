@@ -397,6 +397,9 @@ class World:
             return
         self.finalized = True
         engine = self.engine
+        # Whoever has sent half an object gets rid of the other half.
+        half = set(engine.matched)
+        wait_until(engine, lambda: not half & engine.matched)
         engine.cancel_receives()
         wait_until(engine, engine.handed_over)
         self._profile("end")

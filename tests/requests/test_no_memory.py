@@ -86,3 +86,61 @@ assert comm.recv(source=0, tag=2) == "after"
 print("told")
 """)
     assert outcome.ok().out == "told\n"
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_an_object_of_many_parts_is_sent_whole_or_not_at_all(jobs, ranks):
+    """Whatever is refused to its sender, no receiver gets a head whose parts never come."""
+    outcome = jobs.run("""
+import resource
+import numpy as np
+from pyrdv import MPI
+from pyrdv.api import objects
+comm = MPI.COMM_WORLD
+last = comm.size - 1
+comm.Barrier()      # the connection needs memory of its own
+MPI.pickle.THRESHOLD = 3000
+PARTS = 600
+whole = refused = 0
+
+def limited(extra, call):
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (size + extra, before[1]))
+    try:
+        return call()
+    except MemoryError:
+        return None
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+def take():
+    got = comm.recv(source=0, tag=1)
+    assert got is None or [part[0] for part in got] == [i % 256 for i in range(PARTS)]
+    return got is not None
+
+if comm.rank == 0:
+    kept = []
+    head, parts = objects.dumps([np.full(3000, i % 256, 'u1') for i in range(PARTS)])
+    assert len(parts) == PARTS
+    for extra in range(0, 1 << 21, 1 << 15):
+        request = limited(extra, lambda: comm.isend_pickled(head, parts, last, 1))
+        if request is None:
+            refused += 1
+        else:
+            whole += 1
+            if comm.size == 1:
+                assert take()
+            request.wait()
+        # What was made for it is not free for the next.
+        kept.append([comm.irecv(source=0, tag=2) for _ in range(100)])
+    end = comm.isend(None, last, 1)
+    assert refused and whole, (refused, whole)
+if comm.rank == last:
+    while take():
+        pass
+    print("whole")
+if comm.rank == 0:
+    end.wait()
+""", ranks)
+    assert outcome.ok().out == "whole\n"

@@ -193,8 +193,8 @@ cdef class CommBase:
                                what=f"a message with rank {peer}")
         return from_status(
             error, what=f"message of {total} bytes, tag {tag}, with rank {peer}: its memory "
-            "could not be read; was the sender's buffer unmapped, or has the receiver an error "
-            "of its own?")
+            "could not be read; was the sender's buffer unmapped, could the sender not register "
+            "it, or has the receiver an error of its own?")
 
     cdef str why(self, int peer):
         if peer < 0:

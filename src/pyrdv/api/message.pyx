@@ -6,10 +6,10 @@ from pyrdv.api.buffers cimport acquire, span
 from pyrdv.api.naming cimport name_missing
 from pyrdv.api.object_request cimport receive_head, receive_object
 from pyrdv.api.owners cimport owner_of
+from pyrdv.api.refused cimport refuse_message
 from pyrdv.api.request cimport Request, withdraw
 from pyrdv.api.status cimport Status
 from pyrdv.engine.calls cimport engine_recv_matched
-from pyrdv.engine.engine cimport adopt
 from pyrdv.engine.state cimport message_t, op_t
 
 from pyrdv.api.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
@@ -83,10 +83,8 @@ cdef class Message:
 
     def __dealloc__(self):
         # The sender may be waiting: take the message and throw it away.
-        cdef op_t *op = NULL
-        if self.m != NULL and not self.comm.engine.closed and engine_recv_matched(
-                self.comm.engine.c, self.m, NULL, 0, NULL, &op) == 0:
-            adopt(self.comm.engine, op, None)
+        if self.m != NULL:
+            refuse_message(self.comm, self.m)
 
     cdef bint take_nothing(self):
         nothing = self.no_proc

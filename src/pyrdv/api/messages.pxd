@@ -3,6 +3,7 @@
 from pyrdv.api.object_request cimport ObjectRecv
 from pyrdv.api.persistent cimport PersistentMessages
 from pyrdv.api.request cimport Request
+from pyrdv.engine.calls cimport piece_t
 
 
 cdef class ObjectMessages(PersistentMessages):
@@ -12,6 +13,5 @@ cdef class ObjectMessages(PersistentMessages):
     cdef ObjectRecv post_match(self, long long source, long long tag)
     cdef Request post_pickled(self, object head, object parts, long long dest, long long tag,
                               bint sync)
-    cdef Request post_on(self, Request request, object buf, long long dest, long long tag,
-                         int how, int context)
+    cdef Request post_pieces(self, list data, piece_t *pieces, long long dest, long long tag)
     cdef int send_object(self, object obj, long long dest, long long tag, bint sync) except -1

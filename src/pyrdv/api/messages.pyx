@@ -1,15 +1,17 @@
 # cython: language_level=3, nonecheck=True
 """Messages of Python objects: the lower-case methods.  See object_request.pyx."""
+from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from libc.stdint cimport int32_t, uint32_t
 
 from pyrdv.api cimport objects as c_objects
 from pyrdv.api.buffers cimport acquire, span
 from pyrdv.api.core cimport ANY_SOURCE_, ANY_TAG_NUMBER, CONTEXT_PARTS, PROC_NULL_
 from pyrdv.api.object_request cimport ObjectRecv, ObjectSend, receive_object
-from pyrdv.api.owners cimport owner_of
+from pyrdv.api.owners cimport named_owner, unname
 from pyrdv.api.request cimport Request
 from pyrdv.api.status cimport Status
-from pyrdv.engine.calls cimport SEND_OBJECT, SEND_SYNC, engine_recv, engine_send
+from pyrdv.engine.calls cimport (
+    SEND_OBJECT, SEND_PROMISED, SEND_SYNC, engine_recv, engine_send_several, piece_t)
 from pyrdv.engine.state cimport ANY_PEER, OP_MATCH, op_t
 
 import warnings
@@ -30,32 +32,51 @@ cdef class ObjectMessages(PersistentMessages):
 
     cdef Request post_pickled(self, object head, object parts, long long dest, long long tag,
                               bint sync):
-        cdef ObjectSend request
         cdef uint32_t cookie
+        cdef int kind = SEND_OBJECT | (SEND_SYNC if sync else 0)
         if dest == PROC_NULL_ or not parts:
-            return self.post_send(head, dest, tag, SEND_OBJECT | (SEND_SYNC if sync else 0))
+            return self.post_send(head, dest, tag, kind)
         self.identity.cookie = cookie = (self.identity.cookie + 1) & 0x7FFFFFFF
         c_objects.set_cookie(head, cookie)
-        request = ObjectSend.__new__(ObjectSend)
-        request.others = []
-        first = self.post_on(request, head, dest, tag, SEND_OBJECT | (SEND_SYNC if sync else 0), 0)
-        for part in parts:
-            request.others.append(self.post_on(Request.__new__(Request), part, dest, cookie,
-                                               0, CONTEXT_PARTS))
-        return first
+        cdef Py_ssize_t count = 1 + len(parts)
+        cdef piece_t *pieces = <piece_t *> PyMem_Calloc(count, sizeof(piece_t))
+        if pieces == NULL:
+            raise MemoryError
+        try:
+            pieces[0].tag, pieces[0].how = <int32_t> tag, kind
+            for i in range(1, count):
+                pieces[i].tag, pieces[i].how = <int32_t> cookie, SEND_PROMISED
+                pieces[i].context = CONTEXT_PARTS
+            return self.post_pieces([head, *parts], pieces, dest, tag)
+        finally:
+            for i in range(count):
+                unname(self.engine, pieces[i].owner)
+            PyMem_Free(pieces)
 
-    cdef Request post_on(self, Request request, object buf, long long dest, long long tag,
-                         int how, int context):
+    cdef Request post_pieces(self, list data, piece_t *pieces, long long dest, long long tag):
+        """A receiver that has the head waits for the parts.  So all that can fail comes first."""
+        cdef ObjectSend first = ObjectSend.__new__(ObjectSend)
+        cdef Request request
         cdef span at
-        cdef op_t *op = NULL
-        keeper = acquire(buf, False, &at)
-        cdef int result = engine_send(self.engine.c, self.members.to_world(<int> dest),
-                                      self.context + context, <int32_t> tag, at.address,
-                                      at.nbytes, how, owner_of(self.engine, keeper, &at), &op)
+        cdef int result
+        cdef Py_ssize_t i
+        cdef list keepers = []
+        first.others = [Request.__new__(Request) for _ in range(1, len(data))]
+        requests = [first, *first.others]
+        for i in range(len(data)):
+            keepers.append(acquire(data[i], False, &at))
+            pieces[i].data, pieces[i].length = at.address, at.nbytes
+            pieces[i].context += self.context
+            pieces[i].owner = named_owner(self.engine, keepers[i], &at)
+        result = engine_send_several(self.engine.c, self.members.to_world(<int> dest), pieces,
+                                     <uint32_t> len(data))
+        for i in range(len(data)):
+            request = requests[i]
+            request.start(self, pieces[i].op, keepers[i], False)
         if result < 0:
-            raise self.failure(-result, <int> dest, <int> tag, at.nbytes, at.nbytes)
-        request.start(self, op, keeper, False)
-        return request
+            raise self.failure(-result, <int> dest, <int> tag, pieces[0].length,
+                               pieces[0].length)
+        return first
 
     cdef int send_object(self, object obj, long long dest, long long tag, bint sync) except -1:
         """The blocking sends.

@@ -7,7 +7,9 @@ it as *parts*, uncopied, in a context of their own and under a cookie that the
 head carries: they can never meet another receive (field cases M08, M16).
 The receiver learns the size when it has matched the head; no size is guessed.
 If it has no memory for the head or for a part, it takes what was announced and throws it away: its
-own call raises MemoryError, and the sender's request completes.
+own call raises MemoryError, and the sender's request completes.  So does the request of a sender
+whose receiver has dropped or freed the request (`refused`).  All that a sender needs for the parts
+is taken before the head leaves, so the parts follow it.
 
 A message of a buffer that a receive of an object meets may hold a pickle that the user made; so
 it is taken for one if it looks so, and is an error if that fails.
@@ -19,11 +21,12 @@ from libc.stdint cimport int32_t, uint64_t
 from pyrdv.api cimport objects
 from pyrdv.api.collector cimport number
 from pyrdv.api.core cimport CONTEXT_PARTS, MET_BUFFER, PROC_NULL_, CommBase
+from pyrdv.api.refused cimport drop_parts, refuse_message, usable
 from pyrdv.api.request cimport Request
 from pyrdv.engine.calls cimport (
-    engine_cancel, engine_recv_late, engine_recv_matched, engine_under_way)
-from pyrdv.engine.engine cimport adopt
-from pyrdv.engine.state cimport OP_COMPLETE, OP_INVALID, OP_NO_MEMORY, message_t, op_t
+    engine_cancel, engine_recv_late, engine_recv_matched, engine_release, engine_under_way)
+from pyrdv.engine.state cimport (
+    OP_CANCELLED, OP_COMPLETE, OP_INVALID, OP_NO_MEMORY, message_t, op_t)
 from pyrdv.engine.wire cimport CONTENT_OBJECT
 from pyrdv.progress.polling cimport wait
 
@@ -45,11 +48,18 @@ cdef class ObjectSend(Request):
         cdef Request part
         if not Request.poll(self):
             return False
+        self.give_up()
         for part in self.others:
             if not part.poll():
                 return False
             self.learn(part)
         return True
+
+    cdef int give_up(self) except -1:
+        """Who could not take the head never asks for the parts: the engine keeps their memory."""
+        if self.error and self.error != OP_CANCELLED:
+            self.others = []
+        return 0
 
     cdef int learn(self, Request part) except -1:
         """The first part that failed says what happened."""
@@ -63,6 +73,7 @@ cdef class ObjectSend(Request):
     cdef int block(self) except -1:
         cdef Request part
         Request.block(self)
+        self.give_up()
         for part in self.others:
             part.block()
             self.learn(part)
@@ -86,19 +97,21 @@ cdef class ObjectRecv(Request):
     def __dealloc__(self):
         # Nobody can get the object any more: withdraw the receive, or take
         # the message and throw it away, for its sender may be waiting.
-        cdef op_t *op = NULL
+        cdef message_t *m
         if self.comm is not None:
             self.comm.engine.pending.pop(<size_t> <void *> self, None)
         if self.stage != STAGE_MATCH or self.op == NULL \
-                or self.op.generation != self.generation or self.comm.engine.closed:
+                or self.op.generation != self.generation or not usable(self.comm.engine):
             return
         engine_cancel(self.comm.engine.c, self.op)
-        if self.op.state == OP_COMPLETE and self.op.error == 0 and engine_recv_matched(
-                self.comm.engine.c, self.op.message, NULL, 0, NULL, &op) == 0:
-            adopt(self.comm.engine, op, None)
+        if self.op.state == OP_COMPLETE and self.op.error == 0:
+            m = self.op.message
+            engine_release(self.comm.engine.c, self.op)
+            self.op = NULL
+            refuse_message(self.comm, m)
 
     cdef int register(self) except -1:
-        if self.stage != STAGE_DONE:
+        if self.stage != STAGE_DONE or self.left:
             self.comm.engine.pending[<size_t> <void *> self] = ref(self)
         return 0
 
@@ -110,29 +123,27 @@ cdef class ObjectRecv(Request):
             self.advance()
         except Exception as error:
             self.failed = error
-            self.stage = STAGE_DONE
-            self.comm.engine.matched.discard(self)
+            self.let_go()
 
     cdef int take(self, message_t *m) except -1:
         """Receive the head of matched message `m`."""
         cdef op_t *op = NULL
         cdef uint64_t wanted = m.length
-        self.active = True
+        self.active = not self.forgotten
         self.source = self.comm.from_world(m.peer)
         self.tag = m.tag
         try:
             head = PyBytes_FromStringAndSize(NULL, wanted)
         except MemoryError:
-            # To settle has just released an operation, so there is one for this.
-            if engine_recv_matched(self.comm.engine.c, m, NULL, 0, NULL, &op) == 0:
-                adopt(self.comm.engine, op, None)
+            head = None
+        if head is None or engine_recv_matched(self.comm.engine.c, m, PyBytes_AS_STRING(head),
+                                               m.length, NULL, &op):
+            refuse_message(self.comm, m)
             return self.no_room(wanted)
-        if engine_recv_matched(self.comm.engine.c, m, PyBytes_AS_STRING(head), m.length, NULL,
-                               &op):
-            raise self.comm.failure(4, self.comm.from_world(m.peer), m.tag, m.length, m.length)
         self.head = head
         self.stage = STAGE_HEAD
         self.start(self.comm, op, head, True)
+        self.active = not self.forgotten
         if engine_under_way(self.comm.engine.c, op, self.generation):
             self.hold()
         return 0
@@ -143,6 +154,30 @@ cdef class ObjectRecv(Request):
         self.room = wanted
         self.head = self.buffers = self.parts = None
         self.stage = STAGE_DONE
+        return 0
+
+    cdef int take_message(self, message_t *m) except -1:
+        self.take(m)
+        return 0 if self.stage == STAGE_DONE else self.hold()
+
+    def Free(self):
+        """Forget the request; its message is taken when it comes, and thrown away."""
+        if self.active and self.stage != STAGE_DONE:
+            self.forgotten = True
+            self.comm.engine.forsaken.add(self)
+            self.register()
+        self.active = False
+
+    cdef int let_go(self) except -1:
+        self.stage = STAGE_DONE
+        if self.left and usable(self.comm.engine):
+            self.left = drop_parts(self.comm, self.comm.members.to_world(self.source),
+                                   self.cookie, self.left)
+            if self.left:
+                return self.hold()
+        self.comm.engine.pending.pop(<size_t> <void *> self, None)
+        self.comm.engine.matched.discard(self)
+        self.comm.engine.forsaken.discard(self)
         return 0
 
     cdef int hold(self) except -1:
@@ -158,16 +193,23 @@ cdef class ObjectRecv(Request):
             return 0
         self.posted = 0
         try:
-            self.stage = STAGE_PARTS
-            self.hold()
-            pickled, cookie, sizes, self.kinds = objects.parse_head(head)
-            self.head = pickled
-            self.buffers = []
-            self.parts = []
-            for size, kind in zip(sizes, self.kinds, strict=True):
-                self.add_part(size, kind, cookie)
+            self.take_parts(head)
         except MemoryError:
             self.refuse_parts(head)
+        except BaseException:
+            self.let_go()
+            raise
+        return 0
+
+    cdef int take_parts(self, bytes head) except -1:
+        self.stage = STAGE_PARTS
+        self.hold()
+        pickled, cookie, sizes, self.kinds = objects.parse_head(head)
+        self.head = pickled
+        self.buffers = []
+        self.parts = []
+        for size, kind in zip(sizes, self.kinds, strict=True):
+            self.add_part(size, kind, cookie)
         return 0
 
     cdef int add_part(self, uint64_t size, int kind, uint64_t cookie) except -1:
@@ -198,17 +240,15 @@ cdef class ObjectRecv(Request):
 
         It reads the head anew, without any object, for there may be no memory for one."""
         cdef const unsigned char *base = <const unsigned char *> PyBytes_AS_STRING(head)
-        cdef uint64_t count, i, _i, wanted = 0
-        cdef op_t *op = NULL
+        cdef uint64_t count, i, wanted = 0
         if len(head) < objects.HEAD_BYTES:
             return self.no_room(0)
-        count = min(<uint64_t> number(base + 16, 8),
+        count = min(<uint64_t> number(base + objects.HEAD_COUNT, 8),
                     <uint64_t> (len(head) - objects.HEAD_BYTES) // objects.PART_ENTRY_BYTES)
         for i in range(count):
             wanted += number(base + objects.HEAD_BYTES + i * objects.PART_ENTRY_BYTES, 8)
-        for _i in range(self.posted, count):
-            if self.post_part(NULL, 0, number(base + 8, 8), &op) == 0:
-                adopt(self.comm.engine, op, None)
+        self.cookie = number(base + objects.HEAD_COOKIE, 8)
+        self.left = count - min(self.posted, count)
         return self.no_room(wanted)
 
     cdef bint advance(self) except -1:
@@ -229,8 +269,7 @@ cdef class ObjectRecv(Request):
         if self.stage != STAGE_DONE:
             return False
         if self.comm is not None:       # MESSAGE_NO_PROC belongs to no communicator
-            self.comm.engine.pending.pop(<size_t> <void *> self, None)
-            self.comm.engine.matched.discard(self)
+            self.let_go()
         return True
 
     cdef int settle(self) except -1:
@@ -304,6 +343,5 @@ cdef ObjectRecv receive_head(CommBase comm, message_t *m):
     request.wanted = CONTENT_OBJECT
     request.comm = comm
     request.receives = True
-    request.take(m)
-    request.register()
+    request.take_message(m)
     return request

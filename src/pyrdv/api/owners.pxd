@@ -22,3 +22,8 @@ cdef inline owner_t *owner_of(Engine engine, object keeper, const span *at) noex
     if at.nbytes <= engine.registrations.c.least:
         return NULL
     return find_owner(engine, keeper, at)
+
+
+# `owner_of`, named, so that it stays valid without the GIL: until `unname`.
+cdef owner_t *named_owner(Engine engine, object keeper, const span *at) noexcept
+cdef void unname(Engine engine, owner_t *owner) noexcept

@@ -8,7 +8,7 @@ cimport numpy as cnp
 from pyrdv.api.buffers cimport Export, span
 from pyrdv.engine.calls cimport engine_lock, engine_unlock
 from pyrdv.engine.engine cimport Engine
-from pyrdv.memory.mappings cimport cache_t, owner_t, range_find
+from pyrdv.memory.mappings cimport cache_name, cache_t, cache_unname, owner_t, range_find
 
 cnp.import_array()
 
@@ -51,3 +51,19 @@ cdef owner_t *find_owner(Engine engine, object keeper, const span *at) noexcept:
             <size_t> cnp.PyArray_NBYTES(<cnp.ndarray> array))
     except MemoryError:
         return NULL
+
+
+cdef owner_t *named_owner(Engine engine, object keeper, const span *at) noexcept:
+    cdef owner_t *owner = owner_of(engine, keeper, at)
+    if owner != NULL:
+        engine_lock(&engine.c.lock)
+        cache_name(owner)
+        engine_unlock(&engine.c.lock)
+    return owner
+
+
+cdef void unname(Engine engine, owner_t *owner) noexcept:
+    if owner != NULL:
+        engine_lock(&engine.c.lock)
+        cache_unname(engine.c.cache, owner)
+        engine_unlock(&engine.c.lock)

@@ -14,22 +14,29 @@ from libc.stdint cimport uint32_t
 
 from pyrdv.api.core cimport ANY_SOURCE_, ANY_TAG_NUMBER, MET_OBJECT, CommBase
 from pyrdv.api.naming cimport name_missing
-from pyrdv.api.refused cimport drop_parts
+from pyrdv.api.refused cimport forsake, refuse_object, usable
 from pyrdv.api.several cimport (
     all_complete, any_pending, chosen, complete_ones, describe_all, look_for_any, report_all,
     requests_of, results, statuses_of, wait_for_all, wait_for_any)
 from pyrdv.api.status cimport Status
 from pyrdv.engine.calls cimport engine_cancel, engine_deaths, engine_release, engine_test
-from pyrdv.engine.engine cimport adopt
 from pyrdv.engine.lacking cimport complain
 from pyrdv.engine.state cimport (
-    OP_CANCELLED, OP_COMPLETE, OP_ENDED, OP_FINALIZED, OP_TRUNCATED, op_t)
+    OP_CANCELLED, OP_COMPLETE, OP_ENDED, OP_FINALIZED, OP_NOT_REGISTERED, OP_TRUNCATED,
+    PROMISE_EMPTY, op_t)
 from pyrdv.engine.wire cimport CONTENT_BUFFER
 from pyrdv.progress.polling cimport end_hopeless, help_pending, wait
 
 from pyrdv.api import handles
 from pyrdv.api.constants import UNDEFINED
 from pyrdv.errors import RequestError, from_status
+
+
+cdef inline bint met_object(Request request, const op_t *op) noexcept:
+    """Whether its receive, which has ended, was for a buffer and has met an object."""
+    return (op.content != request.wanted and request.receives
+            and request.wanted == CONTENT_BUFFER
+            and (op.error == 0 or op.error == OP_TRUNCATED))
 
 
 @cython.freelist(128)
@@ -66,10 +73,12 @@ cdef class Request:
 
     def __dealloc__(self):
         if self.op != NULL and self.op.generation == self.generation:
-            if self.op.state == OP_COMPLETE:
-                engine_release(self.comm.engine.c, self.op)
-            else:
-                adopt(self.comm.engine, self.op, self.keeper)
+            if self.op.state != OP_COMPLETE:
+                forsake(self.comm, self.op, self.keeper)
+                return
+            if usable(self.comm.engine):
+                refuse_object(self.comm, self.op)
+            engine_release(self.comm.engine.c, self.op)
 
     cdef Request root(self):
         return self if self.origin is None else self.origin.root()
@@ -108,17 +117,19 @@ cdef class Request:
         cdef op_t *op = self.op
         if op == NULL:
             return 0
+        if op.generation == self.generation and met_object(self, op):
+            # First, for it may lack memory; then nothing has changed.
+            refuse_object(self.comm, op)
         self.op = NULL
         if op.generation == self.generation:
-            self.error = op.error
+            self.error = MET_OBJECT if met_object(self, op) else op.error
             if op.error == OP_CANCELLED and op.flags & OP_ENDED:
                 self.error = OP_FINALIZED
-            if op.content != self.wanted and self.receives and self.wanted == CONTENT_BUFFER \
-                    and (op.error == 0 or op.error == OP_TRUNCATED):
-                self.error = MET_OBJECT
-                drop_parts(self.comm, op)
+            if op.promised == PROMISE_EMPTY and self.error == 0:
+                self.error = OP_NOT_REGISTERED
             self.total = op.total
-            self.room = op.length
+            # An object that is not wanted may not have come into the buffer at all.
+            self.room = 0 if op.buffer == &op.peek[0] else op.length
             if self.receives:
                 self.source = self.comm.from_world(op.source) if op.source != 0xFFFFFFFFu \
                     else ANY_SOURCE_
@@ -258,7 +269,10 @@ cdef class Request:
             self.origin.Free()
             return
         if self.op != NULL and self.op.generation == self.generation:
-            adopt(self.comm.engine, self.op, self.keeper)
+            if self.op.state == OP_COMPLETE:
+                self.settle()
+            else:
+                forsake(self.comm, self.op, self.keeper)
         self.op = NULL
         self.keeper = None
         self.active = False

@@ -28,11 +28,21 @@ cdef enum send_how:             # added up
     SEND_SYNC = 1               # complete only when matched
     SEND_WAITS = 2              # the caller will wait for it at once
     SEND_OBJECT = 4             # it is a pickle
+    SEND_PROMISED = 8           # the peer knows of it: an empty message goes if it cannot be sent
 
 cdef struct envelope_t:
     uint32_t source
     int32_t tag
     uint64_t length
+
+cdef struct piece_t:            # one of several messages; as the arguments of engine_send
+    void *data
+    uint64_t length
+    owner_t *owner
+    uint32_t context
+    int32_t tag
+    int how
+    op_t *op                    # set by the call
 
 cdef struct held_t:
     uint64_t ops_in_use, regions_in_use, messages_in_use, posted, unexpected_now, pool_bytes
@@ -46,6 +56,11 @@ cdef struct counts_t:           # what was counted since the start, and what is 
 # whose memory it is, or NULL; it lets the registration outlive the message.
 cdef int engine_send(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, void *data,
                      uint64_t length, int how, owner_t *owner, op_t **out) noexcept nogil
+# Send `count` messages to one peer, in order, without any other between them.  The memory of all
+# their operations is taken first, so the others follow if the first is sent.  0: each of them has
+# its `op`, NULL where it is complete; negative: minus an op_error, and those sent have theirs.
+cdef int engine_send_several(engine_t *e, uint32_t peer, piece_t *pieces,
+                             uint32_t count) noexcept nogil
 # Receive (kind OP_RECV) or posted matched probe (OP_MATCH).  0: `out` is the
 # operation, perhaps complete already; else minus an op_error.  `waits`: the caller will, at once.
 cdef int engine_recv(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,

@@ -10,7 +10,8 @@ from pyrdv.engine.lost cimport peer_fails
 from pyrdv.engine.matching cimport (
     posted_add, posted_remove, posted_reserve, unexpected_find, unexpected_remove)
 from pyrdv.engine.op cimport (
-    message_hold, message_release, op_complete, op_new, op_own, op_release)
+    message_hold, message_release, messages_reserve, op_complete, op_new, op_own, op_release,
+    ops_reserve)
 from pyrdv.engine.peer cimport peer_connect, queue_append, queue_remove
 from pyrdv.engine.protocols.contract cimport SERVED_AGAIN
 from pyrdv.engine.protocols.eager cimport eager_post
@@ -23,7 +24,7 @@ from pyrdv.engine.state cimport (
     ANY_PEER, OP_CANCELLED, OP_COMPLETE, OP_LACKING, OP_LANELESS, OP_MATCH, OP_NOT_REGISTERED,
     OP_NO_MEMORY, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING, OP_RECV,
     OP_REGISTERED, OP_SEND, OP_SYNC, OP_WAITING, OP_WRITING, PEER_CLOSED, PEER_LOST, PEER_SELF,
-    PEER_UP, WAITS_HERE, engine_t, message_t, op_t, peer_t)
+    PEER_UP, PROMISE_GIVEN, WAITS_HERE, engine_t, message_t, op_t, peer_t)
 from pyrdv.engine.step cimport announce, keep_moving, maintain, step, turn
 from pyrdv.engine.wire cimport CONTENT_BUFFER, CONTENT_OBJECT
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_OK
@@ -86,6 +87,8 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
     op_own(op, owner)
     if sync:
         op.flags |= OP_SYNC
+    if how & SEND_PROMISED:
+        op.promised = PROMISE_GIVEN
     if how & SEND_WAITS:
         op.waits = WAITS_HERE
     elif length > LARGE:
@@ -115,6 +118,32 @@ cdef int engine_send(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
     wake_sleepers(e, epoch)
     engine_unlock(&e.lock)
     return result
+
+
+cdef int engine_send_several(engine_t *e, uint32_t peer, piece_t *pieces,
+                             uint32_t count) noexcept nogil:
+    cdef int result = -OP_NO_MEMORY
+    cdef uint32_t epoch
+    cdef uint32_t i
+    cdef piece_t *piece
+    engine_lock(&e.lock)
+    epoch = e.epoch
+    e.in_call = 1
+    # No step makes an operation, so these remain free for the calls below.
+    if ops_reserve(e, count) and (e.peers[peer].state != PEER_SELF
+                                  or messages_reserve(e, count)):
+        for i in range(count):
+            piece = &pieces[i]
+            result = send_locked(e, peer, piece.context, piece.tag, piece.data, piece.length,
+                                 piece.how, piece.owner, &piece.op)
+            if result < 0:
+                break
+            if result == 1 and piece.op.state == OP_WRITING:
+                keep_moving(e)
+    e.in_call = 0
+    wake_sleepers(e, epoch)
+    engine_unlock(&e.lock)
+    return min(result, 0)
 
 
 cdef void deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:

@@ -24,6 +24,7 @@ cdef class Engine:
     cdef readonly dict pending      # id -> weak reference: what needs help() to go on (polling)
     cdef readonly dict ends         # world rank -> how it ended, as the launcher said
     cdef readonly set matched       # those of them that have their message: held until they end
+    cdef readonly set forsaken      # and those nobody waits for: until their senders are let go
     cdef unsigned int unhelped      # looks at `pending` that were saved since the last
     cdef bint helping               # one of them is under way
     cdef Py_ssize_t reap_at         # length of orphans at which to look through them

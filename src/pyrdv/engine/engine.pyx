@@ -54,6 +54,18 @@ cdef extern from "<sys/epoll.h>" nogil:
     int epoll_ctl(int epfd, int op, int fd, epoll_event *event)
 
 
+cdef inline op_t *op_at(const engine_t *e, uint32_t i) noexcept nogil:
+    """Operation `i` of the pool; under the lock, for the pool may grow."""
+    return &e.op_slabs[i // OPS_PER_SLAB][i % OPS_PER_SLAB]
+
+
+cdef void op_copy(engine_t *e, uint32_t i, op_t *out) noexcept nogil:
+    """What operation `i` is now, for code that cannot hold the lock."""
+    engine_lock(&e.lock)
+    out[0] = op_at(e, i)[0]
+    engine_unlock(&e.lock)
+
+
 if fork_watch():
     raise MemoryError("pthread_atfork")
 
@@ -147,6 +159,7 @@ cdef class Engine:
         self.ends = {}
         self.groups = {}
         self.matched = set()
+        self.forsaken = set()
         self.watchers = WeakKeyDictionary()
         self.reap_at = 32
         self.fork_count = fork_counter()
@@ -234,27 +247,35 @@ cdef class Engine:
         cdef op_t *op
         cdef int count = 0
         cdef uint32_t i
+        cdef bint posted
         self.ending = True
         for i in range(self.c.op_slab_count * OPS_PER_SLAB):
-            op = &self.c.op_slabs[i // OPS_PER_SLAB][i % OPS_PER_SLAB]
-            if op.state == OP_POSTED:
-                if not op.flags & OP_CANCELLING:
-                    op.flags |= OP_ENDED
+            engine_lock(&self.c.lock)
+            op = op_at(self.c, i)
+            posted = op.state == OP_POSTED
+            if posted and not op.flags & OP_CANCELLING:
+                op.flags |= OP_ENDED
+            engine_unlock(&self.c.lock)
+            if posted:
                 count += engine_cancel(self.c, op)
         return count
 
     def handed_over(self):
         """Whether every send was announced and has left this process's memory, and every matched or
-        cancelled receive is complete."""
+        cancelled receive is complete; and nobody who sent an object waits for its parts."""
         cdef op_t *op
         cdef uint32_t i
+        cdef bint done
+        engine_lock(&self.c.lock)
+        done = self.c.moving == 0
         for i in range(self.c.op_slab_count * OPS_PER_SLAB):
-            op = &self.c.op_slabs[i // OPS_PER_SLAB][i % OPS_PER_SLAB]
+            op = op_at(self.c, i)
             if op.state in (OP_QUEUED, OP_READY, OP_READING, OP_LANDING, OP_WRITING,
                             OP_LANELESS, OP_PIPING) \
                     or op.state == OP_POSTED and op.flags & OP_CANCELLING:
-                return False
-        return self.c.moving == 0
+                done = False
+        engine_unlock(&self.c.lock)
+        return done and not self.forsaken
 
     def finish(self):
         """Send FINISH to every connected peer; True once it is done."""
@@ -271,11 +292,12 @@ cdef class Engine:
 
     def unreceived(self):
         """Sends that no receive took yet: list of (peer, tag, bytes)."""
-        cdef op_t *op
+        cdef op_t seen
+        cdef const op_t *op = &seen
         cdef uint32_t i
         found = []
         for i in range(self.c.op_slab_count * OPS_PER_SLAB):
-            op = &self.c.op_slabs[i // OPS_PER_SLAB][i % OPS_PER_SLAB]
+            op_copy(self.c, i, &seen)
             if op.state == OP_WAITING \
                     or op.kind == OP_SEND and op.state in (OP_LANELESS, OP_PIPING):
                 found.append((op.peer, op.tag, op.length))
@@ -283,11 +305,12 @@ cdef class Engine:
 
     def never_received(self):
         """Sends that ended because their peer did, and nobody asked: (peer, tag, bytes)."""
-        cdef op_t *op
+        cdef op_t seen
+        cdef const op_t *op = &seen
         cdef uint32_t i
         found = []
         for i in range(self.c.op_slab_count * OPS_PER_SLAB):
-            op = &self.c.op_slabs[i // OPS_PER_SLAB][i % OPS_PER_SLAB]
+            op_copy(self.c, i, &seen)
             if op.state == OP_COMPLETE and op.kind == OP_SEND and op.error == OP_PEER_LOST:
                 found.append((op.peer, op.tag, op.length))
         return found
@@ -301,14 +324,17 @@ cdef class Engine:
         cdef envelope_t envelope
         cdef op_t *op
         cdef uint32_t i
+        cdef bint found = False
         for i in range(first, first + count):
             if engine_probe(self.c, ANY_PEER, i, ANY_TAG_, &envelope, NULL):
                 return True
+        engine_lock(&self.c.lock)
         for i in range(self.c.op_slab_count * OPS_PER_SLAB):
-            op = &self.c.op_slabs[i // OPS_PER_SLAB][i % OPS_PER_SLAB]
+            op = op_at(self.c, i)
             if op.state not in (OP_FREE, OP_COMPLETE) and first <= op.context < first + count:
-                return True
-        return False
+                found = True
+        engine_unlock(&self.c.lock)
+        return found
 
     def disconnect(self):
         """Close every connection in good order."""
@@ -360,6 +386,8 @@ cdef class Engine:
     def reap(self):
         """Release orphaned operations that are complete; returns those still under way."""
         cdef Orphan orphan
+        for waiting in list(self.forsaken):
+            waiting.help()
         self.orphans[:] = [orphan for orphan in self.orphans if not orphan.settle()]
         return self.orphans
 
@@ -391,6 +419,7 @@ cdef class Engine:
             wake_sleepers(self.c, self.c.epoch - 1)
             engine_unlock(&self.c.lock)
             self.matched.clear()
+            self.forsaken.clear()
             self.registrations.end()
             for fabric in self.fabrics:
                 fabric.close()

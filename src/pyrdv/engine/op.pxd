@@ -5,7 +5,6 @@ Everything here runs under the engine's lock.  ``*_new`` and ``*_reserve``
 marked *call* may allocate; the rest is step-safe.
 """
 from libc.stdint cimport int32_t, uint32_t, uint64_t
-from libc.string cimport memcpy
 
 from pyrdv.engine.state cimport engine_t, message_t, op_t
 from pyrdv.fabrics.contract cimport fabric_t, region
@@ -22,14 +21,13 @@ cdef inline void op_own(op_t *op, owner_t *owner) noexcept nogil:
 # The number that travels in packets; and back, or NULL if it names no live op.
 cdef uint64_t op_cookie(const op_t *op) noexcept nogil
 cdef op_t *op_lookup(engine_t *e, uint64_t cookie) noexcept nogil
-# Note the envelope of the message that receive `op` was matched with.
-cdef void op_matched(op_t *op, uint32_t source, int32_t tag, uint64_t total,
+# call.  Have `count` operations free, so that op_new does not fail so often.
+cdef bint ops_reserve(engine_t *e, uint32_t count) noexcept nogil
+# Note the envelope of the message that receive `op` was matched with.  If that is an object and its
+# beginning has no room in the buffer, it goes to `op.peek` instead, whichever way the data takes:
+# who is to throw the object away looks there for what comes beside it.
+cdef void op_matched(engine_t *e, op_t *op, uint32_t source, int32_t tag, uint64_t total,
                      int content) noexcept nogil
-# Note how the object at `data` begins, if receive `op`, matched with it, has no room for it: who
-# is to throw it away looks there for what comes beside it.
-cdef inline void op_peek(op_t *op, const void *data, uint64_t length) noexcept nogil:
-    if op.content and op.length < length and length >= sizeof(op.peek):
-        memcpy(op.peek, data, sizeof(op.peek))
 # Bytes of the message that matched receive `op` takes: what fits.
 cdef inline uint64_t op_wanted(const op_t *op) noexcept nogil:
     return op.total if op.total < op.length else op.length
@@ -55,6 +53,8 @@ cdef void cache_open(engine_t *e, cache_t *cache, bint everywhere) noexcept nogi
 cdef message_t *message_new(engine_t *e, uint64_t length) noexcept nogil
 # Give held message `m` to the OP_MATCH operation that waited for it.
 cdef void message_hold(engine_t *e, op_t *op, message_t *m) noexcept nogil
+# call.  Have `count` message descriptors free.
+cdef bint messages_reserve(engine_t *e, uint32_t count) noexcept nogil
 cdef void message_release(engine_t *e, message_t *m) noexcept nogil
 # call.  Memory that lives as long as the engine, or NULL.
 cdef void *memory_new(engine_t *e, size_t nbytes) noexcept nogil

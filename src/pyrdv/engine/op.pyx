@@ -16,8 +16,8 @@ from libc.string cimport memset
 from pyrdv.engine.lost cimport op_fails
 from pyrdv.engine.state cimport (
     DATA_CLASSES, MESSAGES_LOW, OFFERS_LOW, OP_COMPLETE, OP_FREE, OP_NO_MEMORY,
-    OP_NOT_REGISTERED, OP_PEER_LOST, OP_REGISTERED, OP_TRUNCATED, OPS_PER_SLAB, PROTOCOL_NONE,
-    REASON_NONE, engine_t, message_t, offer_t, op_t)
+    OP_NOT_REGISTERED, OP_PEER_LOST, OP_RECV, OP_REGISTERED, OP_TRUNCATED, OPS_PER_SLAB,
+    PROMISE_NONE, PROTOCOL_NONE, REASON_NONE, engine_t, message_t, offer_t, op_t)
 from pyrdv.engine.choice.waiting cimport waiting_never
 from pyrdv.engine.wire cimport WIRE_HEADER
 from pyrdv.fabrics.contract cimport (
@@ -62,6 +62,13 @@ cdef bint ops_grow(engine_t *e) noexcept nogil:
     return True
 
 
+cdef bint ops_reserve(engine_t *e, uint32_t count) noexcept nogil:
+    while e.op_slab_count * OPS_PER_SLAB - e.ops_in_use < count:
+        if not ops_grow(e):
+            return False
+    return True
+
+
 cdef op_t *op_new(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
                   void *buffer, uint64_t length) noexcept nogil:
     cdef op_t *op
@@ -87,6 +94,7 @@ cdef op_t *op_new(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_
     op.moved = 0
     op.waits = 0
     op.content = 0
+    op.promised = PROMISE_NONE
     op.protocol = PROTOCOL_NONE
     op.reason = REASON_NONE
     op.cost = op.instead = 0
@@ -113,16 +121,6 @@ cdef op_t *op_lookup(engine_t *e, uint64_t cookie) noexcept nogil:
     return op
 
 
-cdef void op_matched(op_t *op, uint32_t source, int32_t tag, uint64_t total,
-                     int content) noexcept nogil:
-    op.source = source
-    op.source_tag = tag
-    op.total = total
-    op.content = <uint8_t> content
-    if content:
-        op.peek[0] = 1          # no object begins so
-
-
 cdef int op_fit(const op_t *op) noexcept nogil:
     return OP_TRUNCATED if op.total > op.length else 0
 
@@ -139,11 +137,27 @@ cdef void unregister(engine_t *e, op_t *op) noexcept nogil:
     e.regions_in_use -= 1
 
 
-cdef void op_complete(engine_t *e, op_t *op, int error) noexcept nogil:
+cdef void disown(engine_t *e, op_t *op) noexcept nogil:
     unregister(e, op)
     if op.owner != NULL:
         cache_unname(e.cache, op.owner)
         op.owner = NULL
+
+
+cdef void op_matched(engine_t *e, op_t *op, uint32_t source, int32_t tag, uint64_t total,
+                     int content) noexcept nogil:
+    op.source = source
+    op.source_tag = tag
+    op.total = total
+    op.content = <uint8_t> content
+    if content and op.kind == OP_RECV and op.length < sizeof(op.peek) <= total:
+        disown(e, op)
+        op.buffer = &op.peek[0]
+        op.length = sizeof(op.peek)
+
+
+cdef void op_complete(engine_t *e, op_t *op, int error) noexcept nogil:
+    disown(e, op)
     if op.lane != NULL:
         # The lane may still have WRITEs under way, from memory of its own.
         op.lane.op = NULL
@@ -323,7 +337,7 @@ cdef message_t *message_new(engine_t *e, uint64_t length) noexcept nogil:
 
 
 cdef void message_hold(engine_t *e, op_t *op, message_t *m) noexcept nogil:
-    op_matched(op, m.peer, m.tag, m.length, m.content)
+    op_matched(e, op, m.peer, m.tag, m.length, m.content)
     op.message = m
     op_complete(e, op, 0)
 
@@ -351,6 +365,13 @@ cdef bint messages_grow(engine_t *e) noexcept nogil:
         slab[i].next = e.message_free
         e.message_free = &slab[i]
     e.message_free_count += MESSAGES_PER_SLAB
+    return True
+
+
+cdef bint messages_reserve(engine_t *e, uint32_t count) noexcept nogil:
+    while e.message_free_count < count:
+        if not messages_grow(e):
+            return False
     return True
 
 

@@ -113,6 +113,11 @@ cdef enum choice_reason:        # op.reason: why that one
     REASON_PEER = 10            # the other side said so
     REASON_SELF = 11            # to this process
 
+cdef enum promise_state:        # of a send that its peer knows of already, from another message
+    PROMISE_NONE = 0
+    PROMISE_GIVEN = 1           # if its data cannot be sent, an empty message goes instead
+    PROMISE_EMPTY = 2           # so it is
+
 cdef enum stand_state:          # of the standing buffers of one direction
     STAND_NONE = 0
     STAND_WANTED = 1            # a call is to make the lane
@@ -188,8 +193,7 @@ cdef struct op_t:
     uint64_t total              # bytes of the message
     uint64_t moved              # receives: bytes whose READ was posted; sends: bytes taken
     uint64_t cookie             # the sender's, to be sent back in DONE
-    uint64_t remote
-    uint64_t remote_key
+    uint64_t remote, remote_key
     message_t *message          # OP_MATCH: what was matched; send to self: what waits
     lane_t *lane                # superpipeline: what its data passes through, or NULL
     uint32_t grant_base         # granted sends: fields of GRANT, until there is a lane
@@ -203,7 +207,8 @@ cdef struct op_t:
     float cost                  # seconds that the choice reckoned with: its own,
     float instead               # and of what it was compared with; 0: nothing was compared
     uint64_t born               # ticks when it was started, by a call that went on; 0: judged
-    char peek[24]               # eager objects that the room does not hold: how they begin
+    uint8_t promised            # send: promise_state
+    char peek[24]               # objects that the room does not hold: how they begin (op_matched)
 
 cdef struct lane_t:             # three registered bounce buffers
     lane_t *next                # of its pool, or of the lanes in use
@@ -265,8 +270,7 @@ cdef struct message_t:
     int32_t tag
     uint64_t length
     uint64_t cookie
-    uint64_t remote
-    uint64_t remote_key
+    uint64_t remote, remote_key
     uint8_t slot                # placed: the buffer
     uint8_t content             # packet_content
     void *data                  # eager: the copy
@@ -275,9 +279,7 @@ cdef struct message_t:
 cdef struct offer_t:            # an RTR, kept by the sender
     offer_t *next
     uint64_t cookie             # the receive
-    uint64_t address
-    uint64_t key
-    uint64_t capacity
+    uint64_t address, key, capacity
     uint32_t context
     int32_t tag
     uint32_t skip               # announcements of this envelope that come before its own
@@ -398,8 +400,7 @@ cdef struct policy_t:
 
 cdef struct engine_t:
     uint32_t lock
-    uint32_t rank
-    uint32_t size
+    uint32_t rank, size
     uint32_t eager_units        # units that one peer may have outstanding
     uint64_t eager_max          # payload; 0: the fabric's
     fabric_t *fabrics[FABRICS_MAX]
@@ -417,8 +418,7 @@ cdef struct engine_t:
     index_t unexpected
     index_t unanswered          # classic: sends announced by RTS and not answered by anything
     op_t **op_slabs
-    uint32_t op_slab_count
-    uint32_t op_slab_room
+    uint32_t op_slab_count, op_slab_room
     op_t *op_free
     uint32_t ops_in_use
     uint32_t regions_in_use
@@ -434,8 +434,7 @@ cdef struct engine_t:
     uint32_t advices            # habits with something to tell
     habit_t habits[HABITS]
     uint8_t recording           # fill `usage`
-    uint32_t usage_slots
-    uint32_t usage_count
+    uint32_t usage_slots, usage_count
     usage_t *usage              # hash table; NULL: nothing recorded and nothing known
     figures_t figures[FABRICS_MAX]
     uint8_t protocol            # protocol_choice

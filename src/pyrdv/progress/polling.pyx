@@ -177,17 +177,24 @@ cdef bint wait_some(engine_t *e, op_t *op, uint32_t generation, patience_t *p,
     return True
 
 
+cdef inline bint soon(engine_t *e, op_t *op, uint32_t generation, patience_t *p) noexcept:
+    """Poll with the GIL, while that is cheaper than to hand it over; whether `op` is complete."""
+    cdef int _attempt
+    for _attempt in range(POLLS_WITH_GIL if e.spin_ns else 1):
+        if engine_test(e, op, generation, True, &p.epoch):
+            return True
+    patience_reset(p)
+    ticks_learn(&e.ticks)
+    return False
+
+
 cdef int wait(Engine engine, op_t *op, uint32_t generation) except -1:
     cdef engine_t *e = engine.c
     cdef patience_t p
-    cdef int _attempt
     cdef bint done
     cdef bint helping
-    for _attempt in range(POLLS_WITH_GIL if e.spin_ns else 1):
-        if engine_test(e, op, generation, True, &p.epoch):
-            return 0
-    patience_reset(&p)
-    ticks_learn(&e.ticks)
+    if soon(e, op, generation, &p):
+        return 0
     while True:
         helping = len(engine.pending) != 0
         if helping:
@@ -228,14 +235,10 @@ cdef bint attend(engine_t *e, op_t *op, uint32_t generation, patience_t *p, bell
 cdef bint wait_beside(Engine engine, op_t *op, uint32_t generation, bell_t *bell) except -1:
     cdef engine_t *e = engine.c
     cdef patience_t p
-    cdef int _attempt
     cdef bint done
     cdef bint helping
-    for _attempt in range(POLLS_WITH_GIL if e.spin_ns else 1):
-        if engine_test(e, op, generation, True, &p.epoch):
-            return True
-    patience_reset(&p)
-    ticks_learn(&e.ticks)
+    if soon(e, op, generation, &p):
+        return True
     bell.rings = False
     while True:
         helping = len(engine.pending) != 0

@@ -32,7 +32,8 @@ from pyrdv.engine.op cimport op_register, op_wanted
 from pyrdv.engine.peer cimport eager_allowed, eager_limit
 from pyrdv.engine.protocols.placed cimport place_able, place_fill, place_ready, stand_consider
 from pyrdv.engine.state cimport (
-    CHOICE_AUTO, CHOICE_GET, CHOICE_PIPELINE, OP_REGISTERED, PATIENT, PROTOCOL_EAGER, PROTOCOL_GET,
+    CHOICE_AUTO, CHOICE_GET, CHOICE_PIPELINE, OP_REGISTERED, PATIENT, PROMISE_EMPTY,
+    PROMISE_NONE, PROTOCOL_EAGER, PROTOCOL_GET,
     PROTOCOL_NONE, PROTOCOL_PIPELINE, PROTOCOL_PLACED, PROTOCOL_PUT, REASON_ASKED, REASON_COST,
     REASON_CREDIT, REASON_HELD, REASON_NONE, REASON_OFFER, REASON_ONLY, REASON_PEER, REASON_REFUSED,
     REASON_SELF, REASON_SIZE, REASON_UNWAITED, WAITS_THERE, engine_t, offer_t, op_t, peer_t)
@@ -147,9 +148,14 @@ cdef int choose_rendezvous(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
             op.reason = REASON_REFUSED
     else:
         op.reason = REASON_ASKED
-    if e.protocol == CHOICE_GET or not lane_reserve(e, p, False):
+    if e.protocol != CHOICE_GET and lane_reserve(e, p, False):
+        op.protocol = PROTOCOL_PIPELINE
+        return CHOSEN
+    if op.promised == PROMISE_NONE:
         return CHOSEN_NEVER
-    op.protocol = PROTOCOL_PIPELINE
+    # Its receiver knows of it, and must not wait for ever.
+    op.promised = PROMISE_EMPTY
+    op.length = 0
     return CHOSEN
 
 

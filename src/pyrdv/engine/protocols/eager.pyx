@@ -16,7 +16,7 @@ from libc.string cimport memcpy
 from pyrdv.engine.control cimport control_request, header_fill
 from pyrdv.engine.matching cimport message_keep, posted_find, posted_remove
 from pyrdv.engine.op cimport (
-    message_new, message_release, op_complete, op_cookie, op_fit, op_matched, op_peek)
+    message_new, message_release, op_complete, op_cookie, op_fit, op_matched)
 from pyrdv.engine.peer cimport announcement_posted, credit_return, eager_affordable, eager_cost
 from pyrdv.engine.protocols.contract cimport (
     VERDICT_ILLEGAL, VERDICT_KEPT, VERDICT_TAKEN, protocol_t)
@@ -65,7 +65,6 @@ cdef inline void take(op_t *op, const void *data, uint64_t length) noexcept nogi
     cdef uint64_t room = length if length < op.length else op.length
     if room:
         memcpy(op.buffer, data, room)
-    op_peek(op, data, length)
 
 
 cdef int eager_arrived(engine_t *e, peer_t *p, const header_t *h,
@@ -80,7 +79,7 @@ cdef int eager_arrived(engine_t *e, peer_t *p, const header_t *h,
         if e.policy != NULL and e.policy.met != NULL:
             e.policy.met(e, p, op, h)
         p.eager_taken += eager_cost(h.length)
-        op_matched(op, p.rank, h.tag, h.length, h.content)
+        op_matched(e, op, p.rank, h.tag, h.length, h.content)
         op.protocol = PROTOCOL_EAGER
         op.reason = REASON_PEER
         take(op, data, h.length)
@@ -112,7 +111,7 @@ cdef int eager_arrived(engine_t *e, peer_t *p, const header_t *h,
 
 cdef void eager_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
     cdef peer_t *p = &e.peers[m.peer]
-    op_matched(op, m.peer, m.tag, m.length, m.content)
+    op_matched(e, op, m.peer, m.tag, m.length, m.content)
     op.protocol = PROTOCOL_EAGER
     op.reason = REASON_PEER
     take(op, m.data, m.length)

@@ -11,7 +11,7 @@ from libc.string cimport memcpy
 from pyrdv.engine.matching cimport (
     message_keep, posted_find, posted_remove, unexpected_reserve)
 from pyrdv.engine.op cimport (
-    message_new, message_release, op_complete, op_fit, op_matched, op_new, op_peek,
+    message_new, message_release, op_complete, op_fit, op_matched, op_new,
     pools_reserve)
 from pyrdv.engine.protocols.contract cimport protocol_t
 from pyrdv.engine.state cimport (
@@ -40,16 +40,18 @@ cdef int loop_send(engine_t *e, uint32_t context, int32_t tag, void *data, uint6
     e.counters.sends_self += 1
     if op != NULL and op.kind == OP_RECV:
         posted_remove(e, op)
-        op_matched(op, e.rank, tag, length, content)
+        op_matched(e, op, e.rank, tag, length, content)
         op.protocol = PROTOCOL_LOOPBACK
         op.reason = REASON_SELF
-        op_peek(op, data, length)
         length = length if length < op.length else op.length
         if length:
             memcpy(op.buffer, data, length)
         op_complete(e, op, op_fit(op))
         return 0
     m = new_message(e, length if buffered else 0)
+    if m == NULL and buffered:
+        buffered = False        # no memory for a copy
+        m = new_message(e, 0)
     if m == NULL:
         return -OP_NO_MEMORY
     if not buffered:
@@ -79,10 +81,9 @@ cdef int loop_send(engine_t *e, uint32_t context, int32_t tag, void *data, uint6
 cdef void loop_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
     cdef op_t *sender = m.sender
     cdef uint64_t length
-    op_matched(op, m.peer, m.tag, m.length, m.content)
+    op_matched(e, op, m.peer, m.tag, m.length, m.content)
     op.protocol = PROTOCOL_LOOPBACK
     op.reason = REASON_SELF
-    op_peek(op, sender.buffer, m.length)
     length = m.length if m.length < op.length else op.length
     if length:
         memcpy(op.buffer, sender.buffer, length)

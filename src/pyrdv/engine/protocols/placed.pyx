@@ -270,7 +270,7 @@ cdef int placed_arrived(engine_t *e, peer_t *p, const header_t *h, const void *d
     posted_remove(e, op)
     if e.policy != NULL and e.policy.met != NULL:
         e.policy.met(e, p, op, h)
-    op_matched(op, p.rank, h.tag, h.length, h.content)
+    op_matched(e, op, p.rank, h.tag, h.length, h.content)
     take(e, p, op, slot, h.length, h.flags & PACKET_SYNC, h.cookie)
     return VERDICT_TAKEN
 
@@ -281,7 +281,7 @@ cdef void placed_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
     cdef uint64_t length = m.length
     cdef bint sync = m.flags & PACKET_SYNC
     cdef uint8_t slot = m.slot
-    op_matched(op, m.peer, m.tag, length, m.content)
+    op_matched(e, op, m.peer, m.tag, length, m.content)
     message_release(e, m)
     take(e, p, op, slot, length, sync, cookie)
 

@@ -104,7 +104,7 @@ cdef int rts_arrived(engine_t *e, peer_t *p, const header_t *h, const void *data
         posted_remove(e, op)
         if e.policy != NULL and e.policy.met != NULL:
             e.policy.met(e, p, op, h)
-        op_matched(op, p.rank, h.tag, h.length, h.content)
+        op_matched(e, op, p.rank, h.tag, h.length, h.content)
         op.cookie = h.cookie
         op.remote = rts.address
         op.remote_key = rts.key
@@ -134,7 +134,7 @@ cdef int rts_arrived(engine_t *e, peer_t *p, const header_t *h, const void *data
 
 
 cdef void get_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
-    op_matched(op, m.peer, m.tag, m.length, m.content)
+    op_matched(e, op, m.peer, m.tag, m.length, m.content)
     op.cookie = m.cookie
     op.remote = m.remote
     op.remote_key = m.remote_key

@@ -115,7 +115,7 @@ cdef int start_arrived(engine_t *e, peer_t *p, const header_t *h, const void *da
     profile_used(e, p, h)
     # It took the place of an RTS, and FIN that of DONE.
     e.counters.extra_bytes -= WIRE_RTS - WIRE_HEADER
-    op_matched(op, p.rank, h.tag, h.length, h.content)
+    op_matched(e, op, p.rank, h.tag, h.length, h.content)
     op.state = OP_LANDING
     op.protocol = PROTOCOL_PUT
     op.reason = REASON_OFFER

@@ -12,20 +12,9 @@ from pyrdv.fabrics.shm.channel cimport (
     MAY_READ, MAY_WRITE, SHM_CHUNK_MAX, SHM_JOBS, add32, claim64, fail_peer, glance32, glance64,
     granted, inbound_t, note32, observe32, observe64, shm_claim_chunks, shm_claim_next, shm_job,
     shm_t, wake_producer)
+from pyrdv.fabrics.shm.probing cimport iovec, process_vm_readv, process_vm_writev
 from pyrdv.fabrics.shm.staging cimport stage_serve
 from pyrdv.fabrics.shm.tails cimport tail_take
-
-
-cdef extern from "<sys/uio.h>" nogil:
-    struct iovec:
-        void *iov_base
-        size_t iov_len
-    ssize_t process_vm_readv(int pid, const iovec *local, unsigned long local_count,
-                             const iovec *remote, unsigned long remote_count,
-                             unsigned long flags)
-    ssize_t process_vm_writev(int pid, const iovec *local, unsigned long local_count,
-                              const iovec *remote, unsigned long remote_count,
-                              unsigned long flags)
 
 
 cdef int copy_chunk(int pid, uint64_t local, uint64_t remote, uint64_t length,

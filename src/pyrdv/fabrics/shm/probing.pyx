@@ -13,18 +13,6 @@ from pyrdv.fabrics.shm.channel cimport MAY_READ, MAY_WRITE
 from pyrdv.fabrics.shm.lacks cimport CALL_READV, CALL_WRITEV
 
 
-cdef extern from "<sys/uio.h>" nogil:
-    struct iovec:
-        void *iov_base
-        size_t iov_len
-    ssize_t process_vm_readv(int pid, const iovec *local, unsigned long local_count,
-                             const iovec *remote, unsigned long remote_count,
-                             unsigned long flags)
-    ssize_t process_vm_writev(int pid, const iovec *local, unsigned long local_count,
-                              const iovec *remote, unsigned long remote_count,
-                              unsigned long flags)
-
-
 cdef enum:
     NOWHERE = 64        # an address in the first page
 
