@@ -62,6 +62,8 @@ DIRECTIVES = {
     "binding": False,
     "embedsignature": True,
     "embedsignature.format": "clinic",
+    # An argument of an extension type is None only where its default is.
+    "allow_none_for_extension_args": False,
 }
 
 # Packets are byte arrays that are read through structures, so the compiler
