@@ -65,3 +65,26 @@ def test_defaults_are_shown_as_numbers():
         shown = inspect.signature(function).parameters
         assert shown["source"].default == MPI.ANY_SOURCE and shown[tag].default == MPI.ANY_TAG
     assert inspect.signature(MPI.Comm.Abort).parameters["errorcode"].default == 1
+
+
+def test_methods_of_communicators_find_their_type_at_once():
+    """The interpreter compares `self` with the class that a method names, and then with others."""
+    seen = 0
+    for name in dir(MPI.Intracomm):
+        method = inspect.getattr_static(MPI.Intracomm, name)
+        if not name.startswith("__") and isinstance(method, types.MethodDescriptorType):
+            assert method.__objclass__ is type(MPI.COMM_WORLD), name
+            seen += 1
+    assert seen > 50
+    with pytest.raises(TypeError):
+        MPI.Intracomm.Get_rank(MPI.Comm(MPI.COMM_WORLD))
+    assert MPI.Comm.Get_rank(MPI.COMM_WORLD) == MPI.Intracomm.Get_rank(MPI.COMM_WORLD) == 0
+
+
+def test_a_class_of_ones_own_has_its_methods_first():
+    class Own(MPI.Intracomm):
+        def Get_size(self):
+            return super().Get_size() + 1
+
+    own = Own(MPI.COMM_SELF)
+    assert own.Get_size() == 2 and own.Get_rank() == 0 and own.size == 1
