@@ -26,7 +26,8 @@ def test_two_ranks(programs, case, ring):
 
 
 @pytest.mark.parametrize(("name", "case"), [
-    (name, case) for name in ("kinds", "snapshots") for case in case_names(REQUESTS / f"{name}.py")])
+    (name, case) for name in ("kinds", "snapshots")
+    for case in case_names(REQUESTS / f"{name}.py")])
 def test_objects_and_buffers_are_told_apart(programs, name, case):
     """A receive of one kind that meets the other, and what a send of an object takes along."""
     programs.check(REQUESTS / f"{name}.py", case, 2)
