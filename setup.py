@@ -24,6 +24,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -56,8 +57,13 @@ DIRECTIVES = {
     "wraparound": False,
     "cdivision": True,
     "initializedcheck": False,
-    "embedsignature": False,
-    "binding": True,
+    # Functions that bind take whatever comes for `self`, and read it as if it were of their
+    # class.  Descriptors look at it first.  They show their signatures by the docstring.
+    "binding": False,
+    "embedsignature": True,
+    "embedsignature.format": "clinic",
+    # An argument of an extension type is None only where its default is.
+    "allow_none_for_extension_args": False,
 }
 
 # Packets are byte arrays that are read through structures, so the compiler
@@ -156,6 +162,40 @@ def extensions():
         )
 
 
+_VALUE = re.compile(r"^\s*([A-Z]\w*) = ([^#\n]+?)\s*(?:#.*)?$", re.MULTILINE)
+_SIGNATURE = re.compile(r'(?<=, ")\w+\((?:[^"\\]|\\")*\)(?=\\n--\\n)')
+
+
+def constants():
+    """The numbers that defaults of parameters are written as, by name."""
+    known = {}
+    for path in sorted(Path("src").rglob("*.p*")):
+        if path.suffix in (".pxd", ".pyx") or path.name == "constants.py":
+            for name, value in _VALUE.findall(path.read_text(encoding="utf-8")):
+                with suppress(Exception):       # of something else than numbers
+                    known[name] = int(eval(value, {}, known))
+    return known
+
+
+def show_values(made, known):
+    """Put numbers in place of names into the signatures within the C file `made`.
+
+    Cython writes a default as its source has it, and Python finds no values for such names.
+    """
+    before = made.read_text(encoding="utf-8")
+
+    def numbers(signature):
+        return re.sub(r"(?<==)[A-Z][\w |]*", number, signature[0])
+
+    def number(default):
+        ours = all(name in known for name in re.findall(r"\w+", default[0]))
+        return str(eval(default[0], {}, known)) if ours else default[0]
+
+    after = _SIGNATURE.sub(numbers, before)
+    if after != before:
+        made.write_text(after, encoding="utf-8")
+
+
 VERBS_PACKAGE = "pyrdv.fabrics.verbs."
 VERBS_REMEDY = "install rdma-core's headers, 36 or newer (Debian: libibverbs-dev librdmacm-dev)"
 
@@ -230,6 +270,9 @@ class build_ext(base_build_ext):
             compiler_directives=DIRECTIVES,
             nthreads=JOBS if JOBS > 1 else 0,
         )
+        known = constants()
+        for ext in translated:
+            show_values(Path(ext.sources[0]), known)
         made = {ext.name: ext for ext in translated}
         for ext in self.extensions:
             # setuptools keeps notes of its own on the object, so it stays.

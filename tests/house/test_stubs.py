@@ -41,9 +41,9 @@ def stub_names(text):
 
 
 def missing_members(cls, stubs):
-    """Members of `cls` and its bases that the stub of their module does not name."""
-    missing = []
-    for base in cls.__mro__:
+    """Members of `cls` and its bases that no stub names, of their class or of one above it."""
+    missing, named = [], set()
+    for base in reversed(cls.__mro__):
         if base.__module__.split(".")[0] != "pyrdv":
             continue
         if base.__module__ not in stubs:
@@ -52,10 +52,11 @@ def missing_members(cls, stubs):
         if known is None:
             missing.append(f"{base.__module__}.{base.__name__}")
             continue
+        named |= known
         for name, value in vars(base).items():
             # What is not offered is in no stub, so that type checkers refuse it.
             offered = not name.startswith("_") and not isinstance(value, Missing)
-            if offered and name not in known:
+            if offered and name not in named:
                 missing.append(f"{base.__module__}.{base.__name__}.{name}")
     return missing
 

@@ -16,12 +16,21 @@ HERE = Path(__file__).parent
 TRAFFIC = HERE / "programs" / "traffic.py"
 MIXED = HERE / "programs" / "mixed.py"
 RANKS = HERE.parent / "ranks" / "programs"
+REQUESTS = HERE.parent / "requests" / "programs"
 
 
 @pytest.mark.parametrize("ring", ["on", "off"])
 @pytest.mark.parametrize("case", case_names(TRAFFIC))
 def test_two_ranks(programs, case, ring):
     programs.check(TRAFFIC, case, 2, env={"PYRDV_RDMA_RING": ring})
+
+
+@pytest.mark.parametrize(("name", "case"), [
+    (name, case) for name in ("kinds", "snapshots")
+    for case in case_names(REQUESTS / f"{name}.py")])
+def test_objects_and_buffers_are_told_apart(programs, name, case):
+    """A receive of one kind that meets the other, and what a send of an object takes along."""
+    programs.check(REQUESTS / f"{name}.py", case, 2)
 
 
 @pytest.mark.parametrize("case", case_names(RANKS / "traffic.py"))

@@ -46,6 +46,7 @@ cdef Datatype BYTE = PREDEFINED["BYTE"]
 cdef Datatype UNSIGNED_CHAR = PREDEFINED["UNSIGNED_CHAR"]
 
 
+@cython.embedsignature(False)
 class BottomType(int):
     """The type of ``BOTTOM``: a message without memory."""
 
@@ -59,6 +60,7 @@ class BottomType(int):
         return "BOTTOM"
 
 
+@cython.embedsignature(False)
 class InPlaceType(int):
     """The type of ``IN_PLACE``: the receive buffer of a collective already holds the input."""
 

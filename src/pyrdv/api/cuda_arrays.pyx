@@ -10,11 +10,13 @@ import os
 
 import numpy as np
 
+cimport cython
 from posix.unistd cimport write
 
 from pyrdv.errors import InvalidBufferError
 
 
+@cython.embedsignature(False)
 class _Described:
     """What NumPy asks for an array: where the memory is, and who keeps it."""
 

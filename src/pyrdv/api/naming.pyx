@@ -9,6 +9,8 @@ What must hold:
    for each call of a method.
 3. ``dir`` does not list them. For a class that takes a metaclass, with nothing but ``__dir__``.
 """
+cimport cython
+
 from abc import ABCMeta
 
 from pyrdv.api import missing
@@ -37,6 +39,7 @@ cdef extern from *:
     int furnish "pyrdv_furnish"(object cls, object names, object metaclass) except -1
 
 
+@cython.embedsignature(False)
 class Missing:
     """Stands in a class for a name that is not offered, and says so when it is asked for."""
 
@@ -59,6 +62,7 @@ def _offered(cls, names):
     return [name for name in names if not isinstance(known.get(name), Missing)]
 
 
+@cython.embedsignature(False)
 class _Module(str):
     """``__module__`` of a metaclass, which would be that of its extension types too."""
 
@@ -69,6 +73,7 @@ class _Module(str):
         type.__dict__["__module__"].__set__(instance, value)
 
 
+@cython.embedsignature(False)
 class Offers(ABCMeta):
     """The class of classes that know what they lack: ``dir`` lists what works.
 
@@ -86,6 +91,7 @@ class Offers(ABCMeta):
         return _offered(cls, type.__dir__(cls))
 
 
+@cython.binding(True)       # it becomes a method
 def _listed(self):
     """Names of what works."""
     own = getattr(self, "__dict__", ())

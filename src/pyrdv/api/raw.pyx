@@ -1,5 +1,6 @@
 # cython: language_level=3, nonecheck=True
 """Memory as mpi4py's ``MPI.buffer``: plain bytes with an address."""
+cimport cython
 from cpython.buffer cimport (
     PyBUF_READ, PyBUF_SIMPLE, PyBUF_WRITE, PyBuffer_Release, PyObject_GetBuffer)
 from cpython.memoryview cimport PyMemoryView_FromMemory
@@ -7,6 +8,7 @@ from cpython.memoryview cimport PyMemoryView_FromMemory
 from pyrdv.errors import CountError
 
 
+@cython.embedsignature(False)
 class BufferAutomaticType(int):
     """The type of ``BUFFER_AUTOMATIC``: buffered sends are not bounded."""
 

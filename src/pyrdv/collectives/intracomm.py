@@ -1,11 +1,13 @@
 """Communicators with collective operations."""
 
+from pyrdv.api.descriptors import own_methods
 from pyrdv.api.ops import SUM
 from pyrdv.collectives import blocks, kinds, making, simple
 from pyrdv.collectives.calls import run
 from pyrdv.collectives.turns import in_turn
 
 
+@own_methods
 class Intracomm(making.MakingComm):
     """A communicator whose members can act together.
 

@@ -8,6 +8,7 @@ import inspect
 import itertools
 import signal
 import sys
+from contextlib import suppress
 from functools import partial
 
 import numpy as np
@@ -82,13 +83,14 @@ def most(function):
 def call(name, function, values):
     """Make one call, whatever comes of it."""
     print(name, values, file=sys.stderr)
-    signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
-    try:
-        function(*values)
-    except (Exception, Waited):
-        pass
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+    with suppress(Waited):      # the clock may run out just behind the call, too
+        signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+        try:
+            function(*values)
+        except (Exception, Waited):
+            pass
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def main():
@@ -97,10 +99,7 @@ def main():
     for name, function in callables():
         for count in range(1, most(function) + 1):
             for values in itertools.product(STRANGE, repeat=count):
-                try:
-                    call(name, function, values)
-                except Waited:      # the clock ran out just behind the call
-                    pass
+                call(name, function, values)
                 made += 1
     # A live request among strange ones.
     for strange, name in itertools.product(STRANGE, sorted(dir(MPI.Prequest))):
@@ -110,4 +109,5 @@ def main():
     print(made)
 
 
-main()
+if __name__ == "__main__":
+    main()
