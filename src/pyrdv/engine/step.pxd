@@ -12,6 +12,5 @@ cdef int keep_moving(engine_t *e) noexcept nogil
 cdef int turn(engine_t *e) noexcept nogil
 # call.  Accept connections and notice deaths on every fabric.
 cdef int maintain(engine_t *e) noexcept nogil
-# step.  Announce send `op` to its peer; a fabric_status.  AGAIN: it must wait.
-# OK or LOST: its state says how it goes on.
+# step.  Announce send `op`, the first in the queue of its peer; `served`.
 cdef int announce(engine_t *e, peer_t *p, op_t *op) noexcept nogil
