@@ -104,7 +104,6 @@ cdef enum link_failure:
     FAIL_DEVICE = 5             # the device was removed or failed
     FAIL_POST = 6               # the device refused a work request; `wc_status` is the errno
     FAIL_REFUSED = 7            # connection refused, unreachable or not authenticated
-    FAIL_LOCAL = 8              # no memory, queue pair or completion queue here; errno
 
 cdef enum packet_kind:
     KIND_DATA = 1               # an engine packet
@@ -203,6 +202,7 @@ cdef struct link_t:
     uint8_t heard               # something came since the last look at the clock
     uint8_t was_up              # it has been LINK_UP: its end is an event
     uint8_t iwarp
+    int lack                    # what it lacks: equipment << 16 | errno; 0: nothing (lacks.pyx)
     int wc_status
     uint32_t cq                 # index of its completion queue
     uint32_t inline_max
@@ -274,6 +274,9 @@ cdef struct peer_t:
     uint8_t leaving             # disconnect was called
     uint8_t failure             # link_failure of the last link
     int wc_status
+    int connect_lack            # what refused a connection to it here: equipment << 16 | errno
+    int accept_lack             # and one from it
+    int said                    # the errno of its own lack, as it said last; 0: nothing
     void *address               # parsed set of addresses, owned by connection.pyx
     uint8_t key[16]             # SipHash key for the pair, the same on both sides
 
