@@ -18,22 +18,23 @@ N5  A dead machine or a cut cable raises no event.  A silent link is probed: a
     did not see counts for nobody: completions are taken before the verdict.
 N6  A removed device is let go of at once and completely, for its removal waits.
 N7  While events wait, nothing is concluded from the time: what refutes it may be
-    among them.  But strangers could send requests for ever, so after CROWD full
-    turns, more than the queues of all listeners hold, time counts again.
+    among them.  But events could come for ever, so after CROWD full turns time counts
+    again.  Requests at the door refute nothing: who sent them sends them again.
 """
 from libc.errno cimport EINVAL, ENODEV
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from pyrdv.fabrics.contract cimport (
     FABRIC_AGAIN, FABRIC_FAILED, FABRIC_LOST, FABRIC_OK, fabric_t)
+from pyrdv.fabrics.verbs.admission cimport door_close, door_fd
 from pyrdv.fabrics.verbs.joining cimport (
     PRIVATE_ROOM, join_again, join_event, join_fail, join_look, join_request, join_start, news_t)
 from pyrdv.fabrics.verbs.lacks cimport idle
 from pyrdv.fabrics.verbs.libibverbs cimport IBV_EVENT_DEVICE_FATAL, ibv_async_event
 from pyrdv.fabrics.verbs.librdmacm cimport (
     RDMA_CM_EVENT_CONNECT_REQUEST, RDMA_CM_EVENT_DEVICE_REMOVAL, RDMA_CM_EVENT_DISCONNECTED,
-    rdma_cm_event, rdma_cm_id)
+    rdma_cm_event, rdma_cm_id, rdma_event_channel)
 from pyrdv.fabrics.verbs.link cimport link_bury, link_down, link_free, links_settle, now_ns
 from pyrdv.fabrics.verbs.memory cimport memory_close
 from pyrdv.fabrics.verbs.posting cimport link_fail, link_owe
@@ -63,10 +64,10 @@ cdef enum:
 
 # Events ---------------------------------------------------------------------
 
-cdef bint next_news(verbs_t *f, news_t *out) noexcept nogil:
+cdef bint next_news(verbs_t *f, rdma_event_channel *channel, news_t *out) noexcept nogil:
     """Take one event (N1); False: there is none."""
     cdef rdma_cm_event *event = NULL
-    if f.lib.rdma_get_cm_event(f.events, &event):
+    if f.lib.rdma_get_cm_event(channel, &event):
         return False
     out.event = event.event
     out.status = event.status
@@ -118,10 +119,21 @@ cdef int hear(verbs_t *f) noexcept nogil:
     """Handle what waits in the event channel, bounded; how much."""
     cdef news_t news
     cdef int count = 0
-    while count < EVENTS and f.events != NULL and next_news(f, &news):
+    while count < EVENTS and f.events != NULL and next_news(f, f.events, &news):
         count += 1
         heed(f, &news)
     return count
+
+
+cdef int hear_door(verbs_t *f) noexcept nogil:
+    """Handle what waits at the door, bounded (A2); how many were no strangers."""
+    cdef news_t news
+    cdef int count = 0
+    cdef uint64_t refused = f.counters.refused
+    while count < EVENTS and not f.deaf and f.door != NULL and next_news(f, f.door, &news):
+        count += 1
+        heed(f, &news)
+    return count - <int> (f.counters.refused - refused)
 
 
 cdef int hear_device(verbs_t *f) noexcept nogil:
@@ -179,21 +191,25 @@ cdef bint look(verbs_t *f, link_t *link, int64_t now) noexcept nogil:
 
 
 cdef int connection_turn(verbs_t *f) noexcept nogil:
-    cdef pollfd watched[2]
+    cdef pollfd watched[3]
     cdef int happened = 0
+    cdef int came = 0
     if f.events == NULL:
         return look_around(f, now_ns())
     watched[0] = pollfd(f.events.fd, POLLIN, 0)
     watched[1] = pollfd(f.context.async_fd if f.context != NULL else -1, POLLIN, 0)
-    if poll(watched, 2, 0) > 0:
+    watched[2] = pollfd(door_fd(f, now_ns()), POLLIN, 0)
+    if poll(watched, 3, 0) > 0:
         if watched[0].revents:
             happened += hear(f)
         if watched[1].revents:
             happened += hear_device(f)
+        if watched[2].revents:
+            came = hear_door(f)
     f.crowded = f.crowded + 1 if happened >= EVENTS else 0
     if f.crowded % CROWD:
-        return happened     # N7
-    return happened + look_around(f, now_ns())
+        return happened + came      # N7
+    return happened + came + look_around(f, now_ns())
 
 
 cdef int look_around(verbs_t *f, int64_t now) noexcept nogil:
@@ -210,6 +226,8 @@ cdef int64_t connection_due(const verbs_t *f) noexcept nogil:
     cdef int64_t now = now_ns()
     cdef int64_t left
     cdef uint32_t i
+    if f.deaf:
+        due = max(<int64_t> 1, min(due, f.hear_at - now))
     for i in range(f.link_room):
         if f.links[i] != NULL and f.links[i].state != LINK_DOWN:
             left = f.links[i].deadline - now
@@ -221,11 +239,10 @@ cdef int64_t connection_due(const verbs_t *f) noexcept nogil:
 
 
 cdef void connection_wait(verbs_t *f, int ms) noexcept nogil:
-    cdef pollfd watched
-    watched.fd = f.events.fd if f.events != NULL else -1
-    watched.events = POLLIN
-    watched.revents = 0
-    poll(&watched, 1, ms)
+    cdef pollfd watched[2]
+    watched[0] = pollfd(f.events.fd if f.events != NULL else -1, POLLIN, 0)
+    watched[1] = pollfd(f.door.fd if f.door != NULL and not f.deaf else -1, POLLIN, 0)
+    poll(watched, 2, ms)
 
 
 # The operations of the contract ---------------------------------------------
@@ -375,6 +392,7 @@ cdef void connection_close(verbs_t *f) noexcept nogil:
     if f.events != NULL:
         f.lib.rdma_destroy_event_channel(f.events)
         f.events = NULL
+    door_close(f)
     close_fd(&f.timer_fd)
     close_fd(&f.kick_fd)
     close_fd(&f.base.wake_fd)
@@ -389,10 +407,13 @@ cdef void connection_abandon(verbs_t *f) noexcept nogil:
         close(f.channel.fd)
     if f.events != NULL:
         close(f.events.fd)
+    if f.door != NULL:
+        close(f.door.fd)
     f.cq_count = 0
     f.context = NULL
     f.channel = NULL
     f.events = NULL
+    f.door = NULL
     f.listener = NULL
     f.pd = NULL
     f.device_gone = 1

@@ -14,6 +14,7 @@ from libc.string cimport memcpy, memset
 from pyrdv.fabrics.contract cimport (
     CAP_BEHIND, CAP_OPEN_SINK, CAP_PINS, CAP_SINGLE_COPY, FABRIC_OK, LACK_CONNECT, Fabric,
     fabric_ops)
+from pyrdv.fabrics.verbs.admission cimport door_open
 from pyrdv.fabrics.verbs.connection cimport (
     connection_abandon, connection_close, connection_farewell, connection_wait, verbs_connect,
     verbs_disconnect)
@@ -200,7 +201,7 @@ cdef class VerbsFabric(Fabric):
         cdef uint16_t port = 0
         cdef bytes device = self.choice.device.encode()
         cdef bytes raw
-        if connection_open(&self.state):
+        if connection_open(&self.state) or door_open(&self.state):
             raise OSError(errno, f"verbs fabric of rank {self.rank}: {os.strerror(errno)} while "
                           "opening the RDMA connection manager; it needs the module rdma_ucm "
                           f"(/dev/infiniband/rdma_cm), and {open_files()}")

@@ -38,6 +38,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_FAILED, FABRIC_LOST, FABRIC_OK
+from pyrdv.fabrics.verbs.admission cimport count_stranger
 from pyrdv.fabrics.verbs.handshake cimport (
     REJECT_ALREADY, REJECT_GONE, REJECT_MTU, REJECT_NONE, REJECT_RESOURCES, REJECT_RIVAL,
     REJECT_STRANGER, REJECT_VERSION, hello_fill, hello_t, nonce_new, reject_fill, reject_read,
@@ -356,6 +357,9 @@ cdef bint join_look(verbs_t *f, link_t *link, int64_t now) noexcept nogil:
 cdef void refuse(verbs_t *f, rdma_cm_id *ident, int reason, uint32_t detail) noexcept nogil:
     cdef reject_t reject
     f.counters.refused += 1
+    if (reason == REJECT_STRANGER or reason == REJECT_VERSION or reason == REJECT_ALREADY
+            or reason == REJECT_GONE):
+        count_stranger(f)
     reject_fill(reason, detail, &reject)
     f.lib.rdma_reject(ident, &reject, sizeof(reject))
     f.lib.rdma_destroy_id(ident)
@@ -415,6 +419,8 @@ cdef void join_request(verbs_t *f, const news_t *news) noexcept nogil:
     link.nonce = nonce_new()
     link.peer_nonce = request.nonce
     problem = link_equip(f, link)
+    if problem == 0 and f.lib.rdma_migrate_id(news.id, f.events):
+        problem = LACK_ID << 16 | (errno if errno else ENOMEM)
     if problem:
         link.id = NULL
         if news.id.qp != NULL:
@@ -437,6 +443,8 @@ cdef link_t *link_for(verbs_t *f, uint32_t peer) noexcept nogil:
         p.link.ending = 0
         return p.link
     if p.link != NULL:
+        if p.link.state == LINK_ACCEPTED:
+            count_stranger(f)       # A4
         leave(f, p.link)
     p.link = link_new(f, peer)
     return p.link

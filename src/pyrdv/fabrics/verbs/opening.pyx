@@ -69,7 +69,7 @@ cdef int connection_listen(verbs_t *f, const char *device, sockaddr_storage *whe
                            uint16_t *port) noexcept nogil:
     cdef rdma_cm_id *ident = NULL
     cdef int kept = 0
-    if f.lib.rdma_create_id(f.events, &ident, NULL, RDMA_PS_TCP):
+    if f.lib.rdma_create_id(f.door, &ident, NULL, RDMA_PS_TCP):
         return -1
     if f.lib.rdma_bind_addr(ident, <sockaddr *> where):
         kept = errno if errno else EADDRNOTAVAIL

@@ -311,6 +311,7 @@ cdef struct verbs_t:
     ibv_pd *pd
     ibv_comp_channel *channel
     rdma_event_channel *events
+    rdma_event_channel *door    # of the listeners (admission.pyx)
     rdma_cm_id *listener
     int timer_fd                # part of wake_fd: probes, deadlines, a ring being revoked
     int kick_fd                 # part of wake_fd: a step found work for a call
@@ -322,6 +323,10 @@ cdef struct verbs_t:
     uint8_t call_wanted         # maintain has work (L3)
     uint8_t armed
     uint8_t device_gone
+    uint8_t deaf                # the door is left alone until `hear_at`
+    uint32_t strangers          # in a row, and when the last one came, ns
+    int64_t stranger_at
+    int64_t hear_at
     uint32_t crowded            # turns in a row after which events were left (N7)
     int64_t peer_timeout        # ns
     int64_t probe_every         # ns
