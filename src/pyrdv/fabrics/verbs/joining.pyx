@@ -278,6 +278,11 @@ cdef void turned_down(verbs_t *f, link_t *link, const news_t *news) noexcept nog
         return
     if news.status == NOBODY_LISTENS:
         attempt_failed(f, link, ECONNREFUSED)
+    elif f.iwarp and news.status == -ECONNREFUSED:
+        # A full queue of requests says no other than a closed one (A3): no haste.
+        link.heard_at = min(link.heard_at, now_ns() + f.peer_timeout)
+        attempt_failed(f, link, EPROTO)
+        link.wc_status = ECONNREFUSED
     else:
         attempt_failed(f, link, -news.status if news.status < 0 else EPROTO)
 
