@@ -12,7 +12,7 @@ A4  A stranger is who is refused for what it says (H3), whatever rank it claims 
     takes the place of a connection that has not said HELLO: such requests may be recorded ones.
     Ranks do either rarely, and lose a WINDOW by it.
 """
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t
 
 from pyrdv.fabrics.verbs.link cimport now_ns
 from pyrdv.fabrics.verbs.opening cimport unblocking, watch
