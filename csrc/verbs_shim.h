@@ -76,7 +76,8 @@
     X(rdma_ack_cm_event)                                                                           \
     X(rdma_event_str)                                                                              \
     X(rdma_get_src_port)                                                                           \
-    X(rdma_set_option)
+    X(rdma_set_option)                                                                             \
+    X(rdma_migrate_id)
 
 #define VERBS_FIELD(name) __typeof__(name) *name;
 

@@ -36,6 +36,17 @@ def memory():
             "RLIMIT_DATA) before the program starts, or use less memory")
 
 
+def locked_memory():
+    """The limit of locked memory, which registered memory counts against, and how to raise it."""
+    own = _limit("RLIMIT_MEMLOCK", " bytes")
+    if not own:
+        own = "RLIMIT_MEMLOCK is unlimited"
+    other = _limit("RLIMIT_AS", " bytes")
+    return (f"{own}{f' and {other}' if other else ''}; raise it (`ulimit -l unlimited`, or memlock "
+            f"in /etc/security/limits.conf{', `ulimit -v` for RLIMIT_AS' if other else ''}) before "
+            "the program starts; `pyrdv doctor` says more")
+
+
 def file_size():
     """The limit of the size of files, which shared memory counts against."""
     return (f"{_limit('RLIMIT_FSIZE', ' bytes') or 'RLIMIT_FSIZE is unlimited'}, and shared memory "

@@ -19,7 +19,7 @@ from pyrdv.progress.polling cimport help_pending, wait
 
 from threading import active_count
 
-from pyrdv.errors import DeadlockError, InvalidBufferError
+from pyrdv.errors import DeadlockError, InvalidBufferError, ResourceError
 
 
 cdef inline void receive_by(CommBase comm, Request request, op_t *op, void *keeper):
@@ -118,7 +118,7 @@ cdef class BufferMessages(CommBase):
 
     cdef int finish_send(self, Request request, long long dest, long long tag) except -1:
         """Wait for a send.  Interrupted, the request is dropped: the engine keeps the buffer
-        until the message has left."""
+        until the message has left.  Refused for want of something, it is taken back."""
         if dest >= 0 and self.members.to_world(<int> dest) == self.engine.c.rank \
                 and not request.poll() and active_count() == 1:
             engine_cancel(self.engine.c, request.op)
@@ -126,7 +126,13 @@ cdef class BufferMessages(CommBase):
                 f"rank {dest} sends {request.op.length} bytes with tag {tag} to itself and waits "
                 "for a receive that no other thread can post; post it first with Irecv, or use "
                 "Isend or Sendrecv", rank=dest, tag=tag)
-        request.block()
+        try:
+            request.block()
+        except ResourceError:
+            # The caller sends it again, so it must not go by itself.
+            if request.op != NULL and engine_cancel(self.engine.c, request.op):
+                request.settle()
+            raise
         request.report(None)
         return 0
 

@@ -255,12 +255,11 @@ cdef void end_peer(engine_t *e, peer_t *p) noexcept nogil:
 cdef int connect_again(engine_t *e, peer_t *p) noexcept nogil:
     """Something waits for the connection to `p`."""
     cdef int status = OP_LACKING
-    cdef uint64_t now = 0
-    if p.fabric.lacking:
-        now = ticks_now()
-    if now >= e.retry_at:
+    # A fabric that lacks nothing any more must not wait: it may have got it by itself.
+    cdef bint due = not p.fabric.lacking or ticks_now() >= e.retry_at
+    if due:
         status = peer_connect(e, p)
-    if status == OP_LACKING and now >= e.retry_at:
+    if due and status == OP_LACKING:
         e.retry_at = ticks_now() + RETRY_US * e.ticks.per_us
     if status == OP_PEER_LOST:
         p.gone = EVENT_LOST

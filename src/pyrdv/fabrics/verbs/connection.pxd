@@ -1,9 +1,8 @@
 # cython: language_level=3
-"""The control path of a fabric: opening, events, silence, closing (see .pyx)."""
-from libc.stdint cimport int64_t, uint16_t, uint32_t
+"""The control path of a fabric: events, silence, closing (see .pyx)."""
+from libc.stdint cimport int64_t, uint32_t
 
 from pyrdv.fabrics.contract cimport fabric_t
-from pyrdv.fabrics.verbs.librdmacm cimport sockaddr_storage
 from pyrdv.fabrics.verbs.state cimport verbs_t
 
 
@@ -11,7 +10,7 @@ from pyrdv.fabrics.verbs.state cimport verbs_t
 cdef int verbs_connect(fabric_t *self, uint32_t peer) noexcept nogil
 cdef void verbs_disconnect(fabric_t *self, uint32_t peer) noexcept nogil
 
-# All are ``call``.  Those that return int: 0, or -1 with errno.
+# All are ``call``.
 
 # Handle events of connections and of the device, time that passed, links that
 # failed; how many things happened.
@@ -20,14 +19,6 @@ cdef int connection_turn(verbs_t *f) noexcept nogil
 cdef int64_t connection_due(const verbs_t *f) noexcept nogil
 # Wait until one of the descriptors of the control path is readable, at most `ms`.
 cdef void connection_wait(verbs_t *f, int ms) noexcept nogil
-# Open the event channel and what wake_fd is made of.
-cdef int connection_open(verbs_t *f) noexcept nogil
-# One more listener; the device of the first becomes f.context.  *port gets its port.
-# -1 with ENODEV: the address belongs to another device, see connection_device.
-cdef int connection_listen(verbs_t *f, const char *device, sockaddr_storage *where,
-                           uint16_t *port) noexcept nogil
-# Take the device into use, once there is a listener.
-cdef int connection_prepare(verbs_t *f) noexcept nogil
 # Take leave of the peers that were told to (verbs_disconnect): all that was posted
 # arrives.  Bounded by the peer timeout.
 cdef void connection_farewell(verbs_t *f) noexcept nogil

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The control path: listeners, events, silence, the end of a link, of a device, of a fabric.
+"""The control path: events, silence, the end of a link, of a device, of a fabric.
 
 N1  An event is copied and acknowledged before it is acted upon: destroying an
     id waits for the acknowledgement of all its events.
@@ -18,22 +18,23 @@ N5  A dead machine or a cut cable raises no event.  A silent link is probed: a
     did not see counts for nobody: completions are taken before the verdict.
 N6  A removed device is let go of at once and completely, for its removal waits.
 N7  While events wait, nothing is concluded from the time: what refutes it may be
-    among them.  But strangers could send requests for ever, so after CROWD full
-    turns, more than the queues of all listeners hold, time counts again.
+    among them.  But events could come for ever, so after CROWD full turns time counts
+    again.  Requests at the door refute nothing: who sent them sends them again.
 """
-from libc.errno cimport EADDRNOTAVAIL, EINVAL, ENODEV, ENOMEM, errno
-from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcpy, strncmp
+from libc.errno cimport EINVAL, ENODEV
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 
 from pyrdv.fabrics.contract cimport (
-    CAP_SOFT, FABRIC_AGAIN, FABRIC_FAILED, FABRIC_LOST, FABRIC_OK, fabric_t)
+    FABRIC_AGAIN, FABRIC_FAILED, FABRIC_LOST, FABRIC_OK, fabric_t)
+from pyrdv.fabrics.verbs.admission cimport door_close, door_fd
 from pyrdv.fabrics.verbs.joining cimport (
-    PRIVATE_ROOM, join_event, join_fail, join_look, join_request, join_start, news_t)
-from pyrdv.fabrics.verbs.libibverbs cimport (
-    IBV_EVENT_DEVICE_FATAL, IBV_TRANSPORT_IWARP, ibv_async_event, ibv_device_attr)
+    PRIVATE_ROOM, join_again, join_event, join_fail, join_look, join_request, join_start, news_t)
+from pyrdv.fabrics.verbs.lacks cimport idle
+from pyrdv.fabrics.verbs.libibverbs cimport IBV_EVENT_DEVICE_FATAL, ibv_async_event
 from pyrdv.fabrics.verbs.librdmacm cimport (
     RDMA_CM_EVENT_CONNECT_REQUEST, RDMA_CM_EVENT_DEVICE_REMOVAL, RDMA_CM_EVENT_DISCONNECTED,
-    RDMA_PS_TCP, rdma_cm_event, rdma_cm_id, sockaddr, sockaddr_storage)
+    rdma_cm_event, rdma_cm_id, rdma_event_channel)
 from pyrdv.fabrics.verbs.link cimport link_bury, link_down, link_free, links_settle, now_ns
 from pyrdv.fabrics.verbs.memory cimport memory_close
 from pyrdv.fabrics.verbs.posting cimport link_fail, link_owe
@@ -41,7 +42,7 @@ from pyrdv.fabrics.verbs.silence cimport (
     SILENCE_ASK, SILENCE_LOST, silence_ends, silence_judge)
 from pyrdv.fabrics.verbs.state cimport (
     FAIL_DEVICE, FAIL_DISCONNECTED, FAIL_NONE, FAIL_SILENT, LINK_DOWN, LINK_UP, OWE_BYE,
-    OWE_PROBE, RXE_VENDOR, SIW_VENDOR, link_t, peer_t, verbs_t)
+    OWE_PROBE, link_t, peer_t, verbs_t)
 
 
 cdef extern from "<poll.h>" nogil:
@@ -52,31 +53,6 @@ cdef extern from "<poll.h>" nogil:
     short POLLIN
     int poll(pollfd *fds, unsigned long count, int timeout)
 
-cdef extern from "<fcntl.h>" nogil:
-    int F_GETFL, F_SETFL, O_NONBLOCK
-    int fcntl(int fd, int command, ...)
-
-cdef extern from "<sys/epoll.h>" nogil:
-    enum:
-        EPOLLIN
-    int EPOLL_CTL_ADD, EPOLL_CLOEXEC
-    ctypedef union epoll_data_t:
-        uint64_t u64
-    struct epoll_event:
-        uint32_t events
-        epoll_data_t data
-    int epoll_create1(int flags)
-    int epoll_ctl(int epoll, int operation, int fd, epoll_event *event)
-
-cdef extern from "<sys/timerfd.h>" nogil:
-    int TFD_CLOEXEC, TFD_NONBLOCK
-    int CLOCK_MONOTONIC
-    int timerfd_create(int clock, int flags)
-
-cdef extern from "<sys/eventfd.h>" nogil:
-    int EFD_CLOEXEC, EFD_NONBLOCK
-    int eventfd(unsigned int value, int flags)
-
 cdef extern from "<unistd.h>" nogil:
     int close(int fd)
 
@@ -84,17 +60,14 @@ cdef extern from "<unistd.h>" nogil:
 cdef enum:
     EVENTS = 64             # handled by one turn
     CROWD = 64              # full turns until time counts again (N7)
-    READS_MAX = 16          # READs under way on one link, asked for
-    BACKLOG = 1024          # requests that wait for us
-    DEVICE_NAME = 64
 
 
 # Events ---------------------------------------------------------------------
 
-cdef bint next_news(verbs_t *f, news_t *out) noexcept nogil:
+cdef bint next_news(verbs_t *f, rdma_event_channel *channel, news_t *out) noexcept nogil:
     """Take one event (N1); False: there is none."""
     cdef rdma_cm_event *event = NULL
-    if f.lib.rdma_get_cm_event(f.events, &event):
+    if f.lib.rdma_get_cm_event(channel, &event):
         return False
     out.event = event.event
     out.status = event.status
@@ -146,10 +119,21 @@ cdef int hear(verbs_t *f) noexcept nogil:
     """Handle what waits in the event channel, bounded; how much."""
     cdef news_t news
     cdef int count = 0
-    while count < EVENTS and f.events != NULL and next_news(f, &news):
+    while count < EVENTS and f.events != NULL and next_news(f, f.events, &news):
         count += 1
         heed(f, &news)
     return count
+
+
+cdef int hear_door(verbs_t *f) noexcept nogil:
+    """Handle what waits at the door, bounded (A2); how many were no strangers."""
+    cdef news_t news
+    cdef int count = 0
+    cdef uint64_t refused = f.counters.refused
+    while count < EVENTS and not f.deaf and f.door != NULL and next_news(f, f.door, &news):
+        count += 1
+        heed(f, &news)
+    return count - <int> (f.counters.refused - refused)
 
 
 cdef int hear_device(verbs_t *f) noexcept nogil:
@@ -207,21 +191,25 @@ cdef bint look(verbs_t *f, link_t *link, int64_t now) noexcept nogil:
 
 
 cdef int connection_turn(verbs_t *f) noexcept nogil:
-    cdef pollfd watched[2]
+    cdef pollfd watched[3]
     cdef int happened = 0
+    cdef int came = 0
     if f.events == NULL:
         return look_around(f, now_ns())
     watched[0] = pollfd(f.events.fd, POLLIN, 0)
     watched[1] = pollfd(f.context.async_fd if f.context != NULL else -1, POLLIN, 0)
-    if poll(watched, 2, 0) > 0:
+    watched[2] = pollfd(door_fd(f, now_ns()), POLLIN, 0)
+    if poll(watched, 3, 0) > 0:
         if watched[0].revents:
             happened += hear(f)
         if watched[1].revents:
             happened += hear_device(f)
+        if watched[2].revents:
+            came = hear_door(f)
     f.crowded = f.crowded + 1 if happened >= EVENTS else 0
     if f.crowded % CROWD:
-        return happened     # N7
-    return happened + look_around(f, now_ns())
+        return happened + came      # N7
+    return happened + came + look_around(f, now_ns())
 
 
 cdef int look_around(verbs_t *f, int64_t now) noexcept nogil:
@@ -238,6 +226,8 @@ cdef int64_t connection_due(const verbs_t *f) noexcept nogil:
     cdef int64_t now = now_ns()
     cdef int64_t left
     cdef uint32_t i
+    if f.deaf:
+        due = max(<int64_t> 1, min(due, f.hear_at - now))
     for i in range(f.link_room):
         if f.links[i] != NULL and f.links[i].state != LINK_DOWN:
             left = f.links[i].deadline - now
@@ -249,11 +239,10 @@ cdef int64_t connection_due(const verbs_t *f) noexcept nogil:
 
 
 cdef void connection_wait(verbs_t *f, int ms) noexcept nogil:
-    cdef pollfd watched
-    watched.fd = f.events.fd if f.events != NULL else -1
-    watched.events = POLLIN
-    watched.revents = 0
-    poll(&watched, 1, ms)
+    cdef pollfd watched[2]
+    watched[0] = pollfd(f.events.fd if f.events != NULL else -1, POLLIN, 0)
+    watched[1] = pollfd(f.door.fd if f.door != NULL and not f.deaf else -1, POLLIN, 0)
+    poll(watched, 2, ms)
 
 
 # The operations of the contract ---------------------------------------------
@@ -270,6 +259,8 @@ cdef int verbs_connect(fabric_t *self, uint32_t peer) noexcept nogil:
     if p.link != NULL:
         if p.link.state == LINK_UP and p.link.failure == FAIL_NONE:
             return FABRIC_OK
+        if idle(p.link):
+            return join_again(f, peer)
         return FABRIC_LOST if p.link.state == LINK_DOWN else FABRIC_AGAIN
     if p.failure:
         return FABRIC_LOST
@@ -288,79 +279,6 @@ cdef void verbs_disconnect(fabric_t *self, uint32_t peer) noexcept nogil:
     link = f.peers[peer].link
     if link != NULL and link.state == LINK_UP:
         link_owe(f, link, OWE_BYE)
-
-
-# Opening --------------------------------------------------------------------
-
-cdef int unblocking(int fd) noexcept nogil:
-    return fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK)
-
-
-cdef int watch(verbs_t *f, int fd) noexcept nogil:
-    cdef epoll_event event
-    event.events = EPOLLIN
-    event.data.u64 = <uint64_t> fd
-    return epoll_ctl(f.base.wake_fd, EPOLL_CTL_ADD, fd, &event)
-
-
-cdef int connection_open(verbs_t *f) noexcept nogil:
-    f.base.wake_fd = epoll_create1(EPOLL_CLOEXEC)
-    f.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)
-    f.kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
-    if f.base.wake_fd < 0 or f.timer_fd < 0 or f.kick_fd < 0:
-        return -1
-    f.events = f.lib.rdma_create_event_channel()
-    if f.events == NULL or unblocking(f.events.fd):
-        return -1
-    return -1 if watch(f, f.events.fd) or watch(f, f.timer_fd) or watch(f, f.kick_fd) else 0
-
-
-cdef int connection_listen(verbs_t *f, const char *device, sockaddr_storage *where,
-                           uint16_t *port) noexcept nogil:
-    cdef rdma_cm_id *ident = NULL
-    cdef int kept = 0
-    if f.lib.rdma_create_id(f.events, &ident, NULL, RDMA_PS_TCP):
-        return -1
-    if f.lib.rdma_bind_addr(ident, <sockaddr *> where):
-        kept = errno if errno else EADDRNOTAVAIL
-    elif ident.verbs == NULL:
-        kept = EADDRNOTAVAIL
-    elif strncmp(ident.verbs.device.name, device, DEVICE_NAME):
-        kept = ENODEV
-    elif f.lib.rdma_listen(ident, BACKLOG):
-        kept = errno if errno else EADDRNOTAVAIL
-    if kept:
-        f.lib.rdma_destroy_id(ident)
-        (&errno)[0] = kept
-        return -1
-    # The order of bytes in a port number is the network's.
-    port[0] = f.lib.rdma_get_src_port(ident)
-    ident.context = f.listener
-    f.listener = ident
-    f.context = ident.verbs
-    return 0
-
-
-cdef int connection_prepare(verbs_t *f) noexcept nogil:
-    cdef ibv_device_attr attr
-    f.iwarp = f.context.device.transport_type == IBV_TRANSPORT_IWARP
-    if f.lib.ibv_query_device(f.context, &attr):
-        (&errno)[0] = ENODEV
-        return -1
-    f.soft_fence = attr.vendor_id == SIW_VENDOR
-    f.frail_fence = attr.vendor_id == RXE_VENDOR
-    if f.soft_fence or f.frail_fence:
-        f.base.capabilities |= CAP_SOFT
-    f.reads_max = <uint32_t> max(1, min(READS_MAX, attr.max_qp_rd_atom))
-    f.reads_init_max = <uint32_t> max(1, min(READS_MAX, attr.max_qp_init_rd_atom))
-    (&errno)[0] = ENOMEM
-    f.pd = f.lib.ibv_alloc_pd(f.context)
-    if f.pd == NULL:
-        return -1
-    f.channel = f.lib.ibv_create_comp_channel(f.context)
-    if f.channel == NULL or unblocking(f.channel.fd) or watch(f, f.channel.fd):
-        return -1
-    return -1 if unblocking(f.context.async_fd) or watch(f, f.context.async_fd) else 0
 
 
 # Closing --------------------------------------------------------------------
@@ -474,6 +392,7 @@ cdef void connection_close(verbs_t *f) noexcept nogil:
     if f.events != NULL:
         f.lib.rdma_destroy_event_channel(f.events)
         f.events = NULL
+    door_close(f)
     close_fd(&f.timer_fd)
     close_fd(&f.kick_fd)
     close_fd(&f.base.wake_fd)
@@ -488,10 +407,13 @@ cdef void connection_abandon(verbs_t *f) noexcept nogil:
         close(f.channel.fd)
     if f.events != NULL:
         close(f.events.fd)
+    if f.door != NULL:
+        close(f.door.fd)
     f.cq_count = 0
     f.context = NULL
     f.channel = NULL
     f.events = NULL
+    f.door = NULL
     f.listener = NULL
     f.pd = NULL
     f.device_gone = 1

@@ -12,10 +12,12 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from pyrdv.fabrics.contract cimport (
-    CAP_BEHIND, CAP_OPEN_SINK, CAP_PINS, CAP_SINGLE_COPY, FABRIC_OK, Fabric, fabric_ops)
+    CAP_BEHIND, CAP_OPEN_SINK, CAP_PINS, CAP_SINGLE_COPY, FABRIC_OK, LACK_CONNECT, Fabric,
+    fabric_ops)
+from pyrdv.fabrics.verbs.admission cimport door_open
 from pyrdv.fabrics.verbs.connection cimport (
-    connection_abandon, connection_close, connection_farewell, connection_listen,
-    connection_open, connection_prepare, connection_wait, verbs_connect, verbs_disconnect)
+    connection_abandon, connection_close, connection_farewell, connection_wait, verbs_connect,
+    verbs_disconnect)
 from pyrdv.fabrics.verbs.datapath cimport drain, verbs_poll, verbs_release
 from pyrdv.fabrics.verbs.joining cimport ROUTES, routes_t
 from pyrdv.fabrics.verbs.libibverbs cimport (
@@ -23,17 +25,20 @@ from pyrdv.fabrics.verbs.libibverbs cimport (
 from pyrdv.fabrics.verbs.library cimport verbs_table
 from pyrdv.fabrics.verbs.librdmacm cimport sockaddr_storage
 from pyrdv.fabrics.verbs.memory cimport verbs_deregister, verbs_flush, verbs_register
+from pyrdv.fabrics.verbs.opening cimport (
+    connection_listen, connection_open, connection_prepare)
 from pyrdv.fabrics.verbs.sending cimport verbs_post
 from pyrdv.fabrics.verbs.sleeping cimport verbs_arm, verbs_disarm, verbs_maintain
 from pyrdv.fabrics.verbs.state cimport (
-    FAIL_LOCAL, FAIL_NONE, FAIL_TRANSPORT, LINK_UP, PACKET_ROOM, link_t, peer_t)
+    FAIL_NONE, FAIL_TRANSPORT, LINK_UP, PACKET_ROOM, link_t, peer_t)
 
 from pyrdv.fabrics.verbs import library
 from pyrdv.fabrics.verbs.addresses import pack_address, parse_address
 from pyrdv.fabrics.verbs.device import choose
 from pyrdv.fabrics.verbs.gids import match, mismatch
 from pyrdv.fabrics.verbs.handshake import job_mark, pair_key
-from pyrdv.fabrics.verbs.reasons import explain, open_files
+from pyrdv.fabrics.verbs.reasons import explain, lack, said
+from pyrdv.shortage import open_files
 
 
 cdef extern from "<unistd.h>" nogil:
@@ -171,6 +176,7 @@ cdef class VerbsFabric(Fabric):
         self.state.peers = <peer_t *> calloc(size, sizeof(peer_t))
         self.state.links = <link_t **> calloc(room, sizeof(link_t *))
         self.state.generations = <uint16_t *> calloc(room, sizeof(uint16_t))
+        self.state.base.lacks = <uint8_t *> calloc(size, sizeof(uint8_t))
         self.state.cqs = <ibv_cq **> calloc(room, sizeof(ibv_cq *))
         self.state.cq_links = <uint32_t *> calloc(room, sizeof(uint32_t))
         self.state.busy = <link_t **> calloc(room, sizeof(link_t *))
@@ -179,7 +185,7 @@ cdef class VerbsFabric(Fabric):
         if (self.state.peers == NULL or self.state.links == NULL or self.state.generations == NULL
                 or self.state.cqs == NULL or self.state.cq_links == NULL
                 or self.state.busy == NULL or self.state.needy == NULL
-                or self.state.granted == NULL):
+                or self.state.granted == NULL or self.state.base.lacks == NULL):
             raise MemoryError(f"no memory for a verbs fabric of {size} ranks")
 
     cdef _derive(self, bytes token):
@@ -195,7 +201,7 @@ cdef class VerbsFabric(Fabric):
         cdef uint16_t port = 0
         cdef bytes device = self.choice.device.encode()
         cdef bytes raw
-        if connection_open(&self.state):
+        if connection_open(&self.state) or door_open(&self.state):
             raise OSError(errno, f"verbs fabric of rank {self.rank}: {os.strerror(errno)} while "
                           "opening the RDMA connection manager; it needs the module rdma_ucm "
                           f"(/dev/infiniband/rdma_cm), and {open_files()}")
@@ -247,6 +253,7 @@ cdef class VerbsFabric(Fabric):
         free(self.state.busy)
         free(self.state.needy)
         free(self.state.granted)
+        free(self.state.base.lacks)
 
     cdef _end(self):
         # Also when the interpreter ends, and module `os` may be gone.
@@ -364,10 +371,10 @@ cdef class VerbsFabric(Fabric):
         happened += self.handle.ops.maintain(self.handle)
         for peer in asks[:AHEAD]:
             if self.handle.ops.connect(self.handle, peer) < FABRIC_OK:
-                raise OSError(self.failure_text(peer))
+                raise OSError(self.refusal_text(peer))
         for peer in wanted:
-            if self.state.peers[<uint32_t> peer].ended:
-                raise OSError(self.failure_text(peer))
+            if self.state.peers[<uint32_t> peer].ended or self.state.base.lacks[<uint32_t> peer]:
+                raise OSError(self.refusal_text(peer))
         up = {peer for peer in wanted if self._up(peer)}
         wanted -= up
         asks[:] = [peer for peer in asks if peer not in up]
@@ -400,17 +407,25 @@ cdef class VerbsFabric(Fabric):
         if failure == FAIL_NONE:
             return ""
         place = self.texts.get(peer)
-        why = explain(failure, detail, self._figures(),
+        why = explain(failure, detail,
                       self.state.lib.ibv_wc_status_str(<ibv_wc_status> detail).decode()
                       if failure == FAIL_TRANSPORT else "")
-        whom = f"rank {peer}{f' ({place})' if place else ''}"
-        if failure == FAIL_LOCAL:
-            return f"rank {self.rank} cannot connect to {whom}: {why} ({self.device})"
-        return f"{whom} is lost: {why} ({self.device})"
+        why += said(self.state.peers[peer].said)
+        return f"rank {peer}{f' ({place})' if place else ''} is lost: {why} ({self.device})"
 
     def lack_text(self, int peer, incoming=False):
-        """What this process lacks for its connection to `peer`, in words."""
-        return self.failure_text(peer) or super().lack_text(peer, incoming)
+        """What this process lacks for a connection to `peer`, or `incoming` from it, in words."""
+        place = self.texts.get(peer)
+        whom = f"rank {peer}{f' ({place})' if place else ''}"
+        why = lack(self.state.peers[peer].accept_lack if incoming
+                   else self.state.peers[peer].connect_lack, self._figures())
+        what = f"take the connection of {whom}" if incoming else f"connect to {whom}"
+        return f"rank {self.rank} cannot {what}: {why} ({self.device})"
+
+    def refusal_text(self, int peer):
+        """Why `peer` cannot be connected to: it is lost, or this process lacks something."""
+        return self.failure_text(peer) or self.lack_text(
+            peer, not self.state.base.lacks[peer] & LACK_CONNECT)
 
     def _figures(self):
         """How much the device allows, by the names of the verbs."""

@@ -32,8 +32,10 @@ cdef struct news_t:
 
 # All are ``call``.  A link that is being set up may be gone after any of them.
 
-# Start to connect to `peer`, which has no link; FABRIC_AGAIN | LOST | FAILED.
+# Start to connect to `peer`, which has no link; FABRIC_AGAIN | LOST | FAILED (LACK_CONNECT).
 cdef int join_start(verbs_t *f, uint32_t peer) noexcept nogil
+# Go on with the idle link of `peer`, from this side; likewise.
+cdef int join_again(verbs_t *f, uint32_t peer) noexcept nogil
 # The connection manager reported something about a link that is not up.
 cdef void join_event(verbs_t *f, link_t *link, const news_t *news) noexcept nogil
 # Somebody asks for a connection; takes `news.id` over.

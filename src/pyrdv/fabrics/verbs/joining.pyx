@@ -24,7 +24,8 @@ J5  On iWARP the kernel waits, when an id is destroyed, for the answer to its
     more, and the answer, whatever it is, ends it.  For the same reason only
     the kernel's time-out has a request repeated.
 J6  A peer to which the set-up failed stays lost: peer.failure.  Its reason is
-    in peer.wc_status: reject_reason or equipment << 16 | detail, an errno, or ms.
+    in peer.wc_status: reject_reason << 16 | detail, an errno, or ms.  What only this
+    end lacks is no failure (lacks.pyx).
 J7  A connection has the path MTU of the active side's port: the connection
     manager knows no other, and larger packets would be lost on the way to a
     smaller port (field case N02).  So the side with the smaller one connects:
@@ -32,26 +33,30 @@ J7  A connection has the path MTU of the active side's port: the connection
     already, starts.  Rank decides (J1) between equals.
 """
 from libc.errno cimport (
-    ECONNREFUSED, ECONNRESET, EHOSTUNREACH, ENODEV, EPROTO, ETIMEDOUT, errno)
+    ECONNREFUSED, ECONNRESET, EHOSTUNREACH, ENODEV, ENOMEM, EPROTO, ETIMEDOUT, errno)
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_FAILED, FABRIC_LOST, FABRIC_OK
+from pyrdv.fabrics.verbs.admission cimport count_stranger
 from pyrdv.fabrics.verbs.handshake cimport (
     REJECT_ALREADY, REJECT_GONE, REJECT_MTU, REJECT_NONE, REJECT_RESOURCES, REJECT_RIVAL,
     REJECT_STRANGER, REJECT_VERSION, hello_fill, hello_t, nonce_new, reject_fill, reject_read,
     reject_t, reply_check, reply_fill, reply_t, request_check, request_fill, request_t)
+from pyrdv.fabrics.verbs.lacks cimport (
+    accept_lacks, await_request, connect_lacks, idle, is_lack, lacks_nothing)
 from pyrdv.fabrics.verbs.librdmacm cimport (
     RDMA_CM_EVENT_ADDR_ERROR, RDMA_CM_EVENT_ADDR_RESOLVED, RDMA_CM_EVENT_CONNECT_ERROR,
     RDMA_CM_EVENT_DISCONNECTED, RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_REJECTED,
     RDMA_CM_EVENT_ROUTE_ERROR, RDMA_CM_EVENT_ROUTE_RESOLVED, RDMA_CM_EVENT_UNREACHABLE,
     RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, RDMA_PS_TCP, rdma_cm_id, rdma_conn_param, sockaddr)
 from pyrdv.fabrics.verbs.link cimport (
-    LACK_ID, LACK_LINK, link_equip, link_free, link_new, link_strip, link_up, links_settle, now_ns)
+    LACK_ID, LACK_LINK, link_equip, link_free, link_new, link_provide, link_rehearse, link_strip,
+    link_up, links_settle, now_ns)
 from pyrdv.fabrics.verbs.posting cimport control_send
 from pyrdv.fabrics.verbs.silence cimport transport_patience
 from pyrdv.fabrics.verbs.state cimport (
-    FAIL_DEVICE, FAIL_DISCONNECTED, FAIL_LOCAL, FAIL_NONE, FAIL_REFUSED, FAIL_SILENT, KIND_HELLO,
+    FAIL_DEVICE, FAIL_DISCONNECTED, FAIL_NONE, FAIL_REFUSED, FAIL_SILENT, KIND_HELLO,
     LINK_ACCEPTED, LINK_CONNECTING, LINK_DOWN, LINK_NEW, LINK_RESOLVING, LINK_UP, link_t, peer_t,
     verbs_t)
 
@@ -60,6 +65,7 @@ cdef enum:
     RESOLVE_MS = 2000               # for an address, and for a route
     ANSWER_PATIENCE = 12            # peer timeouts that a request may stay unanswered
     RETRY_NS = 50_000_000           # between two rounds over the addresses
+    LACKING_NS = 100_000_000        # until one is repeated that the peer had no room for
     RIVAL_NS = 500_000_000          # until an attempt that was refused for the other's is repeated
     DEAF_NS = 500_000_000           # for a peer whose kernel says that nobody listens
     NOBODY_LISTENS = 8              # reason in an InfiniBand refusal: no such service
@@ -128,15 +134,31 @@ cdef int join_start(verbs_t *f, uint32_t peer) noexcept nogil:
         return FABRIC_LOST
     link = link_new(f, peer)
     if link == NULL:
-        note(f, peer, FAIL_LOCAL, LACK_LINK << 16 | f.base.error)
+        connect_lacks(f, peer, NULL, LACK_LINK << 16 | f.base.error)
         return FABRIC_FAILED
-    link.active = 1
-    link.heard_at = now_ns() + f.peer_timeout
     p.link = link
-    attempt(f, link)
-    if p.link != NULL:
-        return FABRIC_AGAIN
-    return FABRIC_FAILED if p.failure == FAIL_LOCAL else FABRIC_LOST
+    return join_again(f, peer)
+
+
+cdef int join_again(verbs_t *f, uint32_t peer) noexcept nogil:
+    cdef peer_t *p = &f.peers[peer]
+    cdef link_t *link = p.link
+    cdef int problem
+    if not link.active:
+        link.active = 1
+        link.heard_at = now_ns() + f.peer_timeout
+    if link.id != NULL:
+        route_found(f, link)
+    else:
+        # A queue pair was refused: the first try of a new id would not notice.
+        problem = link_rehearse(f, link) if link.lack else link_provide(f, link)
+        if problem:
+            connect_lacks(f, peer, link, problem)
+        else:
+            attempt(f, link)
+    if p.link == NULL:
+        return FABRIC_LOST
+    return FABRIC_FAILED if p.link.lack else FABRIC_AGAIN
 
 
 cdef void attempt(verbs_t *f, link_t *link) noexcept nogil:
@@ -145,14 +167,31 @@ cdef void attempt(verbs_t *f, link_t *link) noexcept nogil:
     cdef route_t *route = &routes.route[link.candidate]
     if f.lib.rdma_create_id(f.events, &link.id, link, RDMA_PS_TCP):
         link.id = NULL
-        f.base.error = errno
-        join_fail(f, link, FAIL_LOCAL, LACK_ID << 16 | f.base.error)
+        connect_lacks(f, link.peer, link, LACK_ID << 16 | (errno if errno else ENOMEM))
         return
+    enough(f, link)
     link.state = LINK_RESOLVING
     link.deadline = now_ns() + <int64_t> 2 * RESOLVE_MS * 1000000
     if f.lib.rdma_resolve_addr(link.id, <sockaddr *> &route.source, <sockaddr *> &route.target,
                                RESOLVE_MS):
-        attempt_failed(f, link, errno)
+        step_failed(f, link, errno)
+
+
+cdef void enough(verbs_t *f, link_t *link) noexcept nogil:
+    """If it lacked something, it has that now, and as much time as at first."""
+    if link.lack:
+        link.heard_at = now_ns() + f.peer_timeout * (ANSWER_PATIENCE if link.ending else 1)
+        lacks_nothing(f, link)
+
+
+cdef void step_failed(verbs_t *f, link_t *link, int error) noexcept nogil:
+    """The connection manager refuses a step: for want of something here, or of a way."""
+    if is_lack(error):
+        link_strip(f, link)
+        link.state = LINK_NEW
+        connect_lacks(f, link.peer, link, LACK_ID << 16 | error)
+    else:
+        attempt_failed(f, link, error)
 
 
 cdef void attempt_failed(verbs_t *f, link_t *link, int error) noexcept nogil:
@@ -178,13 +217,17 @@ cdef void route_found(verbs_t *f, link_t *link) noexcept nogil:
     cdef int64_t now = now_ns()
     cdef int problem = link_equip(f, link)
     if problem:
-        join_fail(f, link, FAIL_LOCAL, problem)
+        if link.id.qp != NULL:
+            link_strip(f, link)
+            link.state = LINK_NEW
+        connect_lacks(f, link.peer, link, problem)
         return
+    enough(f, link)
     link.nonce = nonce_new()
     request_fill(f, link, &request)
     parameters(f, link.id, &parameter, &request, sizeof(request))
     if f.lib.rdma_connect(link.id, &parameter):
-        attempt_failed(f, link, errno)
+        step_failed(f, link, errno)
         return
     link.state = LINK_CONNECTING
     link.deadline = now + f.peer_timeout
@@ -219,6 +262,13 @@ cdef void turned_down(verbs_t *f, link_t *link, const news_t *news) noexcept nog
             link_strip(f, link)
             link.state = LINK_NEW
             link.deadline = now_ns() + RIVAL_NS
+        elif reject.reason == REJECT_RESOURCES:
+            # It lives, and takes the request once it has what it lacks (R3).
+            f.peers[link.peer].said = <int> (reject.detail & 0xFFFF) or ENOMEM
+            link_strip(f, link)
+            link.state = LINK_NEW
+            link.deadline = now_ns() + LACKING_NS
+            link.heard_at = link.deadline + ANSWER_PATIENCE * f.peer_timeout
         elif reject.reason == REJECT_ALREADY or reject.reason == REJECT_GONE:
             join_fail(f, link, FAIL_DISCONNECTED, reject.reason << 16)
         elif reject.reason == REJECT_VERSION:
@@ -228,6 +278,11 @@ cdef void turned_down(verbs_t *f, link_t *link, const news_t *news) noexcept nog
         return
     if news.status == NOBODY_LISTENS:
         attempt_failed(f, link, ECONNREFUSED)
+    elif f.iwarp and news.status == -ECONNREFUSED:
+        # A full queue of requests says no other than a closed one (A3): no haste.
+        link.heard_at = min(link.heard_at, now_ns() + f.peer_timeout)
+        attempt_failed(f, link, EPROTO)
+        link.wc_status = ECONNREFUSED
     else:
         attempt_failed(f, link, -news.status if news.status < 0 else EPROTO)
 
@@ -251,7 +306,7 @@ cdef void join_event(verbs_t *f, link_t *link, const news_t *news) noexcept nogi
             link_free(f, link)
     elif event == RDMA_CM_EVENT_ADDR_RESOLVED:
         if f.lib.rdma_resolve_route(link.id, RESOLVE_MS):
-            attempt_failed(f, link, errno)
+            step_failed(f, link, errno)
     elif event == RDMA_CM_EVENT_ROUTE_RESOLVED:
         if link.id.verbs != f.context:
             attempt_failed(f, link, ENODEV)
@@ -273,6 +328,8 @@ cdef bint join_look(verbs_t *f, link_t *link, int64_t now) noexcept nogil:
         # Only what came in on an accepted link can fail before it is up.
         link_free(f, link)
         return True
+    if idle(link) and not link.active:
+        return await_request(f, link, now)
     if link.state == LINK_ACCEPTED:
         # Its HELLO must not wait for a poll.
         links_settle(f)
@@ -280,6 +337,8 @@ cdef bint join_look(verbs_t *f, link_t *link, int64_t now) noexcept nogil:
             return True
     if now < link.deadline:
         return False
+    if link.lack:
+        return join_again(f, link.peer) != FABRIC_FAILED
     if link.state == LINK_ACCEPTED:
         f.counters.refused += 1
         link_free(f, link)
@@ -303,6 +362,9 @@ cdef bint join_look(verbs_t *f, link_t *link, int64_t now) noexcept nogil:
 cdef void refuse(verbs_t *f, rdma_cm_id *ident, int reason, uint32_t detail) noexcept nogil:
     cdef reject_t reject
     f.counters.refused += 1
+    if (reason == REJECT_STRANGER or reason == REJECT_VERSION or reason == REJECT_ALREADY
+            or reason == REJECT_GONE):
+        count_stranger(f)
     reject_fill(reason, detail, &reject)
     f.lib.rdma_reject(ident, &reject, sizeof(reject))
     f.lib.rdma_destroy_id(ident)
@@ -329,7 +391,9 @@ cdef int verdict(verbs_t *f, const request_t *request) noexcept nogil:
     if p.link.state == LINK_UP or p.link.state == LINK_DOWN:
         return REJECT_ALREADY
     if larger_mtu(f, request):
-        return REJECT_MTU
+        return REJECT_RESOURCES if p.link.lack else REJECT_MTU
+    if idle(p.link):
+        return REJECT_NONE
     if request.mtu < f.mtu or request.source < f.base.rank or p.link.state == LINK_NEW:
         return REJECT_NONE
     return REJECT_RIVAL
@@ -338,7 +402,6 @@ cdef int verdict(verbs_t *f, const request_t *request) noexcept nogil:
 cdef void join_request(verbs_t *f, const news_t *news) noexcept nogil:
     cdef request_t request
     cdef link_t *link
-    cdef peer_t *p
     cdef int problem
     cdef int reason = request_check(f, news.data, news.length, &request)
     if reason == REJECT_NONE and news.id.verbs != f.context:
@@ -346,15 +409,14 @@ cdef void join_request(verbs_t *f, const news_t *news) noexcept nogil:
     if reason == REJECT_NONE:
         reason = verdict(f, &request)
     if reason != REJECT_NONE:
-        refuse(f, news.id, reason, 0)
+        refuse(f, news.id, reason, f.peers[request.source].link.lack & 0xFFFF
+               if reason == REJECT_RESOURCES else 0)
         if reason == REJECT_MTU and f.peers[request.source].link == NULL:
             join_start(f, request.source)
         return
-    p = &f.peers[request.source]
-    if p.link != NULL:
-        leave(f, p.link)
-    link = link_new(f, request.source)
+    link = link_for(f, request.source)
     if link == NULL:
+        accept_lacks(f, request.source, NULL, LACK_LINK << 16 | f.base.error)
         refuse(f, news.id, REJECT_RESOURCES, f.base.error)
         return
     link.id = news.id
@@ -362,16 +424,35 @@ cdef void join_request(verbs_t *f, const news_t *news) noexcept nogil:
     link.nonce = nonce_new()
     link.peer_nonce = request.nonce
     problem = link_equip(f, link)
+    if problem == 0 and f.lib.rdma_migrate_id(news.id, f.events):
+        problem = LACK_ID << 16 | (errno if errno else ENOMEM)
     if problem:
         link.id = NULL
         if news.id.qp != NULL:
             f.lib.rdma_destroy_qp(news.id)
             f.cq_links[link.cq] -= 1
-        link_free(f, link)
+        accept_lacks(f, request.source, link, problem)
         refuse(f, news.id, REJECT_RESOURCES, problem & 0xFFFF)
         return
-    p.link = link
+    lacks_nothing(f, link)
     accept(f, link, news)
+
+
+cdef link_t *link_for(verbs_t *f, uint32_t peer) noexcept nogil:
+    """The link that takes the peer's request: what an idle one has got serves it, too."""
+    cdef peer_t *p = &f.peers[peer]
+    if p.link != NULL and idle(p.link):
+        link_strip(f, p.link)
+        p.link.state = LINK_NEW
+        p.link.active = 0
+        p.link.ending = 0
+        return p.link
+    if p.link != NULL:
+        if p.link.state == LINK_ACCEPTED:
+            count_stranger(f)       # A4
+        leave(f, p.link)
+    p.link = link_new(f, peer)
+    return p.link
 
 
 cdef void accept(verbs_t *f, link_t *link, const news_t *news) noexcept nogil:

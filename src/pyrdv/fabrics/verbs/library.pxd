@@ -72,6 +72,7 @@ cdef extern from "verbs_shim.h" nogil:
         uint16_t (*rdma_get_src_port)(rdma_cm_id *id) noexcept nogil
         int (*rdma_set_option)(rdma_cm_id *id, int level, int name, void *value,
                                size_t length) noexcept nogil
+        int (*rdma_migrate_id)(rdma_cm_id *id, rdma_event_channel *channel) noexcept nogil
         char problem[256]
     int verbs_open(verbs_calls *calls)
     void verbs_prepare_for_fork(verbs_calls *calls)

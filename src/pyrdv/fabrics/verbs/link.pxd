@@ -22,6 +22,11 @@ cdef link_t *link_new(verbs_t *f, uint32_t peer) noexcept nogil
 # Give a link that has an id memory, a queue pair and posted receives.  0, or
 # equipment << 16 | errno and f.base.error; link_strip undoes what was done.
 cdef int link_equip(verbs_t *f, link_t *link) noexcept nogil
+# The same as far as it goes without an id, for a link that has none: whether link_equip would
+# succeed now.
+cdef int link_rehearse(verbs_t *f, link_t *link) noexcept nogil
+# What a connection needs before anybody is asked for it; as link_equip.
+cdef int link_provide(verbs_t *f, link_t *link) noexcept nogil
 # Take queue pair and id away; memory stays, for another attempt.
 cdef void link_strip(verbs_t *f, link_t *link) noexcept nogil
 # The link is ready for packets.

@@ -25,12 +25,12 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from pyrdv.fabrics.contract cimport CAP_ORDERED
+from pyrdv.fabrics.contract cimport CAP_ORDERED, LACK_ACCEPT, LACK_CONNECT, lack_ends
 from pyrdv.fabrics.verbs.completing cimport transfers_lost
 from pyrdv.fabrics.verbs.datapath cimport drain
 from pyrdv.fabrics.verbs.libibverbs cimport (
     IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE, IBV_QP_STATE,
-    IBV_QPS_ERR, IBV_QPT_RC, IBV_WR_RDMA_WRITE, ibv_cq, ibv_device_attr, ibv_post_recv,
+    IBV_QPS_ERR, IBV_QPT_RC, IBV_WR_RDMA_WRITE, ibv_cq, ibv_device_attr, ibv_post_recv, ibv_qp,
     ibv_qp_attr, ibv_qp_init_attr, ibv_recv_wr, ibv_req_notify_cq)
 from pyrdv.fabrics.verbs.posting cimport link_busy, link_forget, link_owe
 from pyrdv.fabrics.verbs.state cimport (
@@ -175,21 +175,26 @@ cdef int take_cq(verbs_t *f, link_t *link) noexcept nogil:
     return problem
 
 
+cdef void describe_qp(const verbs_t *f, const link_t *link, uint32_t size,
+                      ibv_qp_init_attr *out) noexcept nogil:
+    memset(out, 0, sizeof(ibv_qp_init_attr))
+    out.send_cq = f.cqs[link.cq]
+    out.recv_cq = f.cqs[link.cq]
+    out.qp_type = IBV_QPT_RC
+    out.cap.max_send_wr = SQ_DEPTH
+    out.cap.max_recv_wr = link.recv_slots + CONTROL_SLOTS
+    out.cap.max_send_sge = 1
+    out.cap.max_recv_sge = 1
+    out.cap.max_inline_data = size
+
+
 cdef int make_qp(verbs_t *f, link_t *link) noexcept nogil:
     # The inline limit differs between devices and cannot be asked for: probe it.
     cdef ibv_qp_init_attr attr
     cdef uint32_t size = FIRST_INLINE
     cdef int problem = 0
     while True:
-        memset(&attr, 0, sizeof(attr))
-        attr.send_cq = f.cqs[link.cq]
-        attr.recv_cq = f.cqs[link.cq]
-        attr.qp_type = IBV_QPT_RC
-        attr.cap.max_send_wr = SQ_DEPTH
-        attr.cap.max_recv_wr = link.recv_slots + CONTROL_SLOTS
-        attr.cap.max_send_sge = 1
-        attr.cap.max_recv_sge = 1
-        attr.cap.max_inline_data = size
+        describe_qp(f, link, size, &attr)
         if f.lib.rdma_create_qp(link.id, f.pd, &attr) == 0:
             link.inline_max = size
             f.cq_links[link.cq] += 1
@@ -233,10 +238,27 @@ cdef int post_receives(verbs_t *f, link_t *link) noexcept nogil:
     return 0
 
 
-cdef int link_equip(verbs_t *f, link_t *link) noexcept nogil:
+cdef int link_provide(verbs_t *f, link_t *link) noexcept nogil:
     cdef int problem = take_memory(f, link)
-    if problem == 0:
-        problem = take_cq(f, link)
+    return problem if problem else take_cq(f, link)
+
+
+cdef int link_rehearse(verbs_t *f, link_t *link) noexcept nogil:
+    cdef ibv_qp_init_attr attr
+    cdef ibv_qp *trial
+    cdef int problem = link_provide(f, link)
+    if problem:
+        return problem
+    describe_qp(f, link, 0, &attr)
+    trial = f.lib.ibv_create_qp(f.pd, &attr)
+    if trial == NULL:
+        return lacking(f, LACK_QP, errno)
+    f.lib.ibv_destroy_qp(trial)
+    return 0
+
+
+cdef int link_equip(verbs_t *f, link_t *link) noexcept nogil:
+    cdef int problem = link_provide(f, link)
     if problem == 0:
         problem = make_qp(f, link)
     if problem == 0:
@@ -274,6 +296,8 @@ cdef void links_settle(verbs_t *f) noexcept nogil:
 cdef void link_up(verbs_t *f, link_t *link) noexcept nogil:
     link.state = LINK_UP
     link.was_up = 1
+    lack_ends(&f.base, link.peer, LACK_CONNECT | LACK_ACCEPT)
+    f.peers[link.peer].said = 0
     link.deadline = 0
     link.probed_at = 0
     link.heard_at = now_ns()
@@ -354,6 +378,8 @@ cdef void link_free(verbs_t *f, link_t *link) noexcept nogil:
     link_forget(f, link)
     if f.peers[link.peer].link == link:
         f.peers[link.peer].link = NULL
+        # What it lacked is lacked no more, for nobody wants it; the next one will see.
+        lack_ends(&f.base, link.peer, LACK_CONNECT | LACK_ACCEPT)
     f.links[index] = NULL
     unpages(link.memory, memory_size(link))
     unpages(link.shared, link.shared_size)

@@ -1,36 +1,20 @@
 # cython: language_level=3
 """Why a peer is lost, in words: what happened, which limit it was, and the remedy."""
 import os
-import resource
 
 from pyrdv.fabrics.verbs.handshake cimport (
-    REJECT_ALREADY, REJECT_GONE, REJECT_RESOURCES, REJECT_STRANGER, REJECT_VERSION)
+    REJECT_ALREADY, REJECT_GONE, REJECT_STRANGER, REJECT_VERSION)
 from pyrdv.fabrics.verbs.libibverbs cimport IBV_WC_WR_FLUSH_ERR
 from pyrdv.fabrics.verbs.link cimport (
     LACK_CQ, LACK_LINK, LACK_MEMORY, LACK_QP, LACK_RECEIVES, LACK_REGISTERED)
 from pyrdv.fabrics.verbs.state cimport (
-    FAIL_DEVICE, FAIL_DISCONNECTED, FAIL_LOCAL, FAIL_POST, FAIL_PROTOCOL, FAIL_SILENT,
+    FAIL_DEVICE, FAIL_DISCONNECTED, FAIL_POST, FAIL_PROTOCOL, FAIL_SILENT,
     FAIL_TRANSPORT, PROTOCOL)
 
-
-def _limit(which):
-    """A resource limit in words."""
-    soft = resource.getrlimit(which)[0]
-    return "unlimited" if soft == resource.RLIM_INFINITY else str(soft)
+from pyrdv import shortage
 
 
-def open_files():
-    """The limit of open files and how to raise it."""
-    return f"the limit of open files is {_limit(resource.RLIMIT_NOFILE)} (raise it: ulimit -n)"
-
-
-def locked_memory():
-    """The limit of locked memory and how to raise it."""
-    return (f"RLIMIT_MEMLOCK is {_limit(resource.RLIMIT_MEMLOCK)} bytes (raise it: ulimit -l "
-            "unlimited, or memlock in /etc/security/limits.conf; `pyrdv doctor` says more)")
-
-
-def explain(int failure, int detail, figures, status):
+def explain(int failure, int detail, status):
     """Put a failure into words.
 
     Parameters
@@ -38,10 +22,8 @@ def explain(int failure, int detail, figures, status):
     failure : int
         A ``link_failure``.
     detail : int
-        What belongs to it (J6): a reason of refusal or what was lacking in the upper half, an
-        errno in the lower; of a silence, how long it was, ms.
-    figures : dict of str to int
-        Limits of the device.
+        What belongs to it (J6): a reason of refusal in the upper half, an errno in the lower; of
+        a silence, how long it was, ms.
     status : str
         Name of the completion's status, if the device reported the failure by one.
     """
@@ -61,8 +43,6 @@ def explain(int failure, int detail, figures, status):
         return "the RDMA device was removed or has failed"
     if failure == FAIL_POST:
         return f"the device refused a work request ({os.strerror(detail)})"
-    if failure == FAIL_LOCAL:
-        return _lack(detail >> 16, os.strerror(detail & 0xFFFF), figures)
     return _refusal(detail >> 16, detail & 0xFFFF)
 
 
@@ -72,26 +52,44 @@ def _refusal(int reason, int detail):
                 "the same version of pyrdv everywhere")
     if reason == REJECT_STRANGER:
         return "what listens there is not of this job"
-    if reason == REJECT_RESOURCES:
-        return (f"it lacks memory, queue pairs or completion queues ({os.strerror(detail)}); "
-                "`pyrdv doctor` on its host shows the limits")
     return f"it cannot be reached ({os.strerror(detail)})"
 
 
-def _lack(int what, why, figures):
-    """Which resource of this side is used up, its limit and the remedy."""
+def said(int error):
+    """What a peer said of itself before it was lost: the errno of what it lacked; 0: nothing."""
+    if error == 0:
+        return ""
+    return (f"; before that it said that it lacks memory, queue pairs or completion queues "
+            f"({os.strerror(error)}): its own error names the limit")
+
+
+def lack(int problem, figures):
+    """Which resource of this side is used up, its limit and the remedy.
+
+    Parameters
+    ----------
+    problem : int
+        What is lacking (``equipment``) in the upper half, an errno in the lower.
+    figures : dict of str to int
+        Limits of the device.
+    """
+    cdef int what = problem >> 16
+    cdef int error = problem & 0xFFFF
+    why = os.strerror(error)
     if what == LACK_MEMORY:
-        return f"no memory for a connection here ({why})"
+        return f"no memory for a connection here ({shortage.explain('mmap', error)})"
     if what == LACK_REGISTERED:
-        return (f"memory for a connection cannot be pinned here ({why}): {locked_memory()}; the "
-                f"device allows {figures['max_mr']} regions")
+        return (f"memory for a connection cannot be pinned here ({why}): "
+                f"{shortage.locked_memory()}; the device allows {figures['max_mr']} regions")
     if what == LACK_CQ:
         return (f"no completion queue is left here ({why}): the device allows "
-                f"{figures['max_cq']} of up to {figures['max_cqe']} entries; {locked_memory()}")
+                f"{figures['max_cq']} of up to {figures['max_cqe']} entries; "
+                f"{shortage.locked_memory()}")
     if what == LACK_QP or what == LACK_RECEIVES:
         return (f"no queue pair is left here ({why}): the device allows {figures['max_qp']} with "
                 f"up to {figures['max_qp_wr']} work requests; use fewer ranks per device. "
-                f"{locked_memory()}")
+                f"{shortage.locked_memory()}")
     if what == LACK_LINK:
         return f"too many connections at once ({why})"
-    return f"the connection manager refuses another connection ({why}): {open_files()}"
+    return f"the connection manager refuses another connection: " \
+        f"{shortage.explain('rdma_cm', error)}"

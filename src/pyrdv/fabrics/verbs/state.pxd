@@ -104,7 +104,6 @@ cdef enum link_failure:
     FAIL_DEVICE = 5             # the device was removed or failed
     FAIL_POST = 6               # the device refused a work request; `wc_status` is the errno
     FAIL_REFUSED = 7            # connection refused, unreachable or not authenticated
-    FAIL_LOCAL = 8              # no memory, queue pair or completion queue here; errno
 
 cdef enum packet_kind:
     KIND_DATA = 1               # an engine packet
@@ -203,6 +202,7 @@ cdef struct link_t:
     uint8_t heard               # something came since the last look at the clock
     uint8_t was_up              # it has been LINK_UP: its end is an event
     uint8_t iwarp
+    int lack                    # what it lacks: equipment << 16 | errno; 0: nothing (lacks.pyx)
     int wc_status
     uint32_t cq                 # index of its completion queue
     uint32_t inline_max
@@ -274,6 +274,9 @@ cdef struct peer_t:
     uint8_t leaving             # disconnect was called
     uint8_t failure             # link_failure of the last link
     int wc_status
+    int connect_lack            # what refused a connection to it here: equipment << 16 | errno
+    int accept_lack             # and one from it
+    int said                    # the errno of its own lack, as it said last; 0: nothing
     void *address               # parsed set of addresses, owned by connection.pyx
     uint8_t key[16]             # SipHash key for the pair, the same on both sides
 
@@ -308,6 +311,7 @@ cdef struct verbs_t:
     ibv_pd *pd
     ibv_comp_channel *channel
     rdma_event_channel *events
+    rdma_event_channel *door    # of the listeners (admission.pyx)
     rdma_cm_id *listener
     int timer_fd                # part of wake_fd: probes, deadlines, a ring being revoked
     int kick_fd                 # part of wake_fd: a step found work for a call
@@ -319,6 +323,10 @@ cdef struct verbs_t:
     uint8_t call_wanted         # maintain has work (L3)
     uint8_t armed
     uint8_t device_gone
+    uint8_t deaf                # the door is left alone until `hear_at`
+    uint32_t strangers          # in a row, and when the last one came, ns
+    int64_t stranger_at
+    int64_t hear_at
     uint32_t crowded            # turns in a row after which events were left (N7)
     int64_t peer_timeout        # ns
     int64_t probe_every         # ns

@@ -181,7 +181,7 @@ def connect_all_threaded(Fabric fabric, double timeout, bint at_once=False):
     if problem:
         raise OSError(problem, f"no thread for the start: {os.strerror(problem)}")
     if failed >= 0:
-        raise OSError(fabric.failure_text(failed) or f"rank {failed} cannot be connected to")
+        raise OSError(fabric.refusal_text(failed))
     missing = [peer for peer in range(fabric.size) if not reached(fabric, peer)]
     if missing:
         raise TimeoutError(f"rank {fabric.rank} has no connection to ranks {missing} after "
