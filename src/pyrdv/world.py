@@ -19,8 +19,8 @@ from pyrdv import config as config_module
 from pyrdv.collectives.intracomm import Intracomm
 from pyrdv.engine import profiles
 from pyrdv.engine.engine import Engine
-from pyrdv.engine.lacking import say_last
-from pyrdv.errors import ConfigError, LaunchError
+from pyrdv.engine.lacking import complain_of_sends, say_last
+from pyrdv.errors import ConfigError, LaunchError, ResourceError
 from pyrdv.launch import bootstrap, env, frames, places
 from pyrdv.launch.ending import Ending, flush_output
 from pyrdv.launch.failures import exit_status
@@ -392,6 +392,12 @@ class World:
 
         Receives that were not matched are withdrawn.  Sends are waited for
         until they are received, or can never be: that is reported in a line.
+
+        Raises
+        ------
+        ResourceError
+            A send cannot leave, for this process lacks what its connection needs.  The world has
+            ended, and the others are told why.
         """
         if self.finalized or os.getpid() != self.pid:
             return
@@ -401,7 +407,7 @@ class World:
         half = set(engine.matched)
         wait_until(engine, lambda: not half & engine.matched)
         engine.cancel_receives()
-        wait_until(engine, engine.handed_over)
+        self._hand_over(engine)
         self._profile("end")
         wait_until(engine, engine.finish)
         never = []
@@ -410,6 +416,18 @@ class World:
             print(f"pyrdv: rank {engine.rank}: a send of {nbytes} bytes with tag {tag} to rank "
                   f"{peer} was never received", file=sys.stderr)
         self._close(0)
+
+    def _hand_over(self, engine):
+        def handed_over():
+            complain_of_sends(engine)
+            return engine.handed_over()
+
+        try:
+            wait_until(engine, handed_over)
+        except ResourceError as error:
+            self.finalized = False
+            self.abandon(str(error))
+            raise
 
     def _all_received(self, never):
         """Whether no announced send can still be received; collects those that never will."""

@@ -259,3 +259,22 @@ except PeerLostError as error:
 """, 2, "--grace", "20")
     assert outcome.status == 1 and "ResourceError: rank 0 cannot take" in outcome.err, outcome
     assert outcome.out == "told\n", outcome
+
+
+def test_the_end_names_what_a_send_lacks(run):
+    """Finalize does not wait for a connection that cannot be made: it raises, and the world ends."""
+    outcome = run("""
+if comm.rank == 0:
+    os.mkdir("no-ibv_create_qp-0")
+    request = comm.Isend(np.ones(9), 1)
+    text = refused(MPI.Finalize)
+    assert "rank 0 cannot connect to rank 1" in text and "queue pair" in text, text
+    print("named", flush=True)
+else:
+    try:
+        comm.Recv(np.ones(9), 0)
+    except PeerLostError as error:
+        assert "queue pair" in str(error), error
+        print("told", flush=True)
+""", 2, "--keep-going")
+    assert sorted(outcome.out.split()) == ["named", "told"], outcome

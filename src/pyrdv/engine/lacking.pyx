@@ -9,6 +9,7 @@ later.  What depends on it is neither lost nor complete then, so:
    looked in vain for a while.  A request stays under way, and can be waited for again.
 3. Before an error is raised everything is tried once more: the program may just have closed files.
 4. Other operations are not disturbed.
+5. The end of the world does not wait for a connection either: it ends with the error instead.
 """
 from libc.stdint cimport uint32_t
 
@@ -120,6 +121,29 @@ cdef object lack(Engine engine, uint32_t peer, bint incoming):
 cdef str reason(Engine engine, uint32_t peer):
     fabric = fabric_of(engine, peer)
     return (fabric.failure_text(peer) if fabric is not None else "") or engine.ends.get(peer, "")
+
+
+cdef int engine_unsent(engine_t *e, uint32_t *peer) noexcept nogil:
+    """Is there a send that waits for a connection, which lacks something?"""
+    cdef uint32_t rank
+    cdef bint found = False
+    engine_lock(&e.lock)
+    for rank in range(e.size):
+        if e.peers[rank].queue_head != NULL and lacks(e, rank, LACK_CONNECT):
+            try_again(e)
+            found = e.peers[rank].queue_head != NULL and lacks(e, rank, LACK_CONNECT) != 0
+            if found:
+                peer[0] = rank
+                break
+    engine_unlock(&e.lock)
+    return found
+
+
+def complain_of_sends(Engine engine):
+    """Raise ResourceError if a send cannot leave, for its connection lacks something."""
+    cdef uint32_t peer = 0
+    if anything(engine.c) and engine_unsent(engine.c, &peer):
+        raise lack(engine, peer, False)
 
 
 def error(Engine engine, peer):

@@ -4,6 +4,10 @@ import json
 import sys
 import textwrap
 
+from pyrdv.foreign import shown
+
+_WIDEST = 1000
+
 EPILOG = """\
 It changes nothing and joins no job. Run it where the ranks run, with their environment: under the
 same user, in the same container and network namespace. The page can go into a bug report as it
@@ -47,7 +51,7 @@ def main(options):
         json.dump(facts, sys.stdout, indent=2)
         print()
     else:
-        print("\n".join(page(facts)))
+        _print(page(facts))
     return 0 if facts["usable"] else 1
 
 
@@ -70,8 +74,14 @@ def _protocols(options):
         json.dump({"ends": profile["ends"], "rows": rows}, sys.stdout, indent=2)
         print()
     else:
-        print("\n".join(protocols.page(profile, settings)))
+        _print(protocols.page(profile, settings))
     return 0
+
+
+def _print(lines):
+    # Names of devices and interfaces, settings and profiles are not this program's own text.
+    for line in lines:
+        print(shown(line, _WIDEST))
 
 
 def page(facts):
