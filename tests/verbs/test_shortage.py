@@ -262,7 +262,7 @@ except PeerLostError as error:
 
 
 def test_the_end_names_what_a_send_lacks(run):
-    """Finalize does not wait for a connection that cannot be made: it raises, and the world ends."""
+    """Finalize does not wait for a connection that cannot be made: it raises and ends the world."""
     outcome = run("""
 if comm.rank == 0:
     os.mkdir("no-ibv_create_qp-0")
