@@ -120,7 +120,7 @@ cdef class Pool:
             pool_close(self.c)
             free(self.c)
 
-    def attach(self, Registrations registrations, keeper=None):
+    def attach(self, Registrations registrations or None, keeper=None):
         """Register its memory there, now and as it grows.
 
         Parameters
