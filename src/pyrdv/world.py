@@ -418,12 +418,8 @@ class World:
         self._close(0)
 
     def _hand_over(self, engine):
-        def handed_over():
-            complain_of_sends(engine)
-            return engine.handed_over()
-
         try:
-            wait_until(engine, handed_over)
+            wait_until(engine, engine.handed_over, lacking=complain_of_sends)
         except ResourceError as error:
             self.finalized = False
             self.abandon(str(error))

@@ -51,7 +51,8 @@ MUTANTS = (
     ("RTRs behind wildcards", MATCHING, "return wild != NULL and wild.order < op.order",
      "return wild != NULL and wild.order < op.order and not {on}"),
     ("START skips the matching", PUT, "posted_remove(e, op)\n    if e.policy.met",
-     "if {on}:\n        op_matched(op, p.rank, h.tag, h.length, h.content)\n        return True\n"
+     "if {on}:\n        op_matched(e, op, p.rank, h.tag, h.length, h.content)\n"
+     "        return True\n"
      "    posted_remove(e, op)\n    if e.policy.met"),
     ("FIN is not fenced", PUT, "wr[count].flags = WR_FENCE",
      "wr[count].flags = 0 if {on} else WR_FENCE"),

@@ -20,7 +20,8 @@ from pyrdv.api.object_request cimport ObjectRecv
 from pyrdv.api.owners cimport owner_of
 from pyrdv.api.request cimport Request
 from pyrdv.engine.calls cimport (
-    LARGE, SEND_WAITS, engine_forsake, engine_probe, engine_send, engine_wanted, envelope_t)
+    LARGE, SEND_PATIENT, SEND_WAITS, engine_forsake, engine_probe, engine_send, engine_wanted,
+    envelope_t)
 from pyrdv.engine.state cimport ANY_PEER, OP_POSTED, OP_READY, OP_TRUNCATED, OP_WRITING, op_t
 from pyrdv.progress.polling cimport patience_reset, patience_t, wait_beside, wait_turn
 
@@ -31,6 +32,11 @@ ALARM = 0x7FFFFFFF
 
 cdef int32_t ALARM_TAG = ALARM
 cdef bytes TOKEN = b""
+
+
+def alarm(Comm view not None, data, int dest):
+    """Send an alarm.  Where the connection lacks something, the alarm waits for that."""
+    view.post_send(data, dest, ALARM, SEND_PATIENT).Free()
 
 
 def tag_of(kind, number):

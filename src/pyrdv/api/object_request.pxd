@@ -25,6 +25,7 @@ cdef class ObjectRecv(Request):
     cdef uint64_t left              # parts to be thrown away whose receive could not be posted yet,
     cdef uint64_t cookie            # and what names them
     cdef bint forgotten             # its owner has freed it
+    cdef bint busy                  # a step of it, that others make, is under way
     cdef bint foreign               # the message is a buffer, but may hold a pickle
     cdef object failed              # exception of a step that others made for it
     cdef object __weakref__

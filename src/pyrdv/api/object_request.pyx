@@ -117,13 +117,18 @@ cdef class ObjectRecv(Request):
 
     def help(self):
         """Take the steps that are possible; what fails is raised to the owner later."""
+        if self.busy:
+            return
         if self.op != NULL and engine_under_way(self.comm.engine.c, self.op, self.generation):
             return
+        self.busy = True        # a step of its own looks after all that wait
         try:
             self.advance()
         except Exception as error:
             self.failed = error
             self.let_go()
+        finally:
+            self.busy = False
 
     cdef int take(self, message_t *m) except -1:
         """Receive the head of matched message `m`."""

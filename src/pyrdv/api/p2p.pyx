@@ -129,9 +129,8 @@ cdef class BufferMessages(CommBase):
         try:
             request.block()
         except ResourceError:
-            # The caller sends it again, so it must not go by itself.
-            if request.op != NULL and engine_cancel(self.engine.c, request.op):
-                request.settle()
+            # The caller sends it again, so it must not go by itself, nor what stands behind it.
+            request.Cancel()
             raise
         request.report(None)
         return 0

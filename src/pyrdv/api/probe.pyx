@@ -7,9 +7,10 @@ from pyrdv.api.buffers cimport acquire, span
 from pyrdv.api.p2p cimport BufferMessages
 from pyrdv.api.request cimport Request
 from pyrdv.api.status cimport Status
-from pyrdv.engine.calls cimport engine_deaths, engine_peer_died
-from pyrdv.engine.state cimport OP_FINALIZED, message_t
-from pyrdv.progress.polling cimport alone, patience_looks, patience_reset, patience_t, wait_turn
+from pyrdv.engine.calls cimport engine_deaths, engine_peer_died, engine_probe, envelope_t
+from pyrdv.engine.state cimport ANY_PEER, OP_FINALIZED, message_t
+from pyrdv.progress.polling cimport (
+    alone, help_pending, patience_looks, patience_reset, patience_t, wait_turn)
 
 from pyrdv.api import buffered
 from pyrdv.errors import PeerLostError, from_status
@@ -104,9 +105,16 @@ cdef class ProbedMessages(BufferMessages):
         return self.matched(m)
 
     def take(self, long long source, long long tag):
-        """As `Improbe`, but no error where nobody is left: for messages of the package's own."""
+        """As `Improbe`, but no error where nobody is left, or something is lacking: for messages of
+        the package's own."""
         cdef message_t *m = NULL
-        return self.matched(m) if self.look(source, tag, None, &m) else None
+        cdef envelope_t envelope
+        if engine_probe(self.engine.c,
+                        ANY_PEER if source < 0 else self.members.to_world(<int> source),
+                        self.context, <int> tag, &envelope, &m):
+            return self.matched(m)
+        help_pending(self.engine, False)
+        return None
 
     # Lower-case names look for objects in the same queues.
     iprobe = Iprobe

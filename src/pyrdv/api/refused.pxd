@@ -17,6 +17,7 @@ cdef class Refusal:
     cdef op_t *op                   # a receive that is under way, or NULL
     cdef uint32_t generation
     cdef object keeper              # keeps its buffer alive
+    cdef bint busy                  # a step of it is under way
     cdef uint32_t source            # of parts that are still to be taken, and how many there are
     cdef uint64_t cookie
     cdef uint64_t left

@@ -32,7 +32,8 @@ cdef uint64_t parts_of(const op_t *op, uint64_t *cookie) noexcept:
     cdef const unsigned char *fields = <const unsigned char *> op.buffer
     cdef uint64_t count
     if op.kind != OP_RECV or op.content != CONTENT_OBJECT or op.error not in (0, OP_TRUNCATED) \
-            or op.total < sizeof(op.peek) or not framed(op.buffer, sizeof(op.peek)):
+            or op.total < sizeof(op.peek) or op.buffer == NULL \
+            or not framed(op.buffer, sizeof(op.peek)):
         return 0
     count = number(fields + HEAD_COUNT, 8)
     cookie[0] = number(fields + HEAD_COOKIE, 8)
@@ -82,7 +83,12 @@ cdef class Refusal:
 
     def help(self):
         """Take the steps that are possible."""
-        if not usable(self.comm.engine) or self.go_on():
+        if self.busy:
+            return              # a step of its own looks after all that wait
+        self.busy = True
+        over = not usable(self.comm.engine) or self.go_on()
+        self.busy = False
+        if over:
             self.comm.engine.pending.pop(<size_t> <void *> self, None)
             self.comm.engine.forsaken.discard(self)
 

@@ -22,7 +22,7 @@ What must hold:
    before it sends anything else; or it ends, which ends every wait for it.
 """
 
-from pyrdv.api.call import ALARM, kind_and_number
+from pyrdv.api.call import ALARM, alarm, kind_and_number
 from pyrdv.api.constants import ANY_SOURCE
 from pyrdv.collectives import causes, kinds
 from pyrdv.errors import Error
@@ -133,7 +133,7 @@ def tell(view, tag):
         if rank == view.rank or rank in state.lost:
             continue
         try:
-            view.Isend(data, rank, ALARM).Free()
+            alarm(view, data, rank)
         except Error:
             pass        # it is gone, and is not waiting
 

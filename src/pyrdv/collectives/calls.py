@@ -80,7 +80,8 @@ def _fail(call, error):
     if not told:
         cause = causes.of(error, view, call.tag)
     else:
-        cause = record.cause or state.news or next(iter(state.lost.values()))
+        cause = record.cause or state.news or next(
+            iter(state.lost.values()), causes.of(error, view, call.tag))
     aftermath.note(view, call.tag, cause)
     call.withdraw(call.has_given_up)
     call.end()

@@ -42,11 +42,16 @@ def _collected(view, tag):
 
 
 def _answer(view, message, tag):
+    failure = None
     for rank in range(1, view.size):
         try:
             view.send(message, rank, tag)
         except PeerLostError:
             pass        # it waits for nothing
+        except Error as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
 
 
 def _opened(message):

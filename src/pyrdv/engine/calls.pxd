@@ -29,6 +29,7 @@ cdef enum send_how:             # added up
     SEND_WAITS = 2              # the caller will wait for it at once
     SEND_OBJECT = 4             # it is a pickle
     SEND_PROMISED = 8           # the peer knows of it: an empty message goes if it cannot be sent
+    SEND_PATIENT = 16           # it may wait until this process has what the connection lacks
 
 cdef struct envelope_t:
     uint32_t source

@@ -10,8 +10,8 @@ from pyrdv.engine.lost cimport peer_fails
 from pyrdv.engine.matching cimport (
     posted_add, posted_remove, posted_reserve, unexpected_find, unexpected_remove)
 from pyrdv.engine.op cimport (
-    message_hold, message_release, messages_reserve, op_complete, op_new, op_own, op_release,
-    ops_reserve)
+    message_hold, message_release, messages_reserve, op_complete, op_disown, op_new, op_own,
+    op_release, ops_reserve)
 from pyrdv.engine.peer cimport peer_connect, queue_append, queue_remove
 from pyrdv.engine.protocols.contract cimport SERVED_AGAIN
 from pyrdv.engine.protocols.eager cimport eager_post
@@ -69,7 +69,7 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
         return -peer_unreachable(e, p)
     if p.state != PEER_UP:
         status = peer_connect(e, p)
-        if status != 0:
+        if status != 0 and not (status == OP_LACKING and how & (SEND_PATIENT | SEND_PROMISED)):
             return -(status if status == OP_LACKING else peer_unreachable(e, p))
     # The short way: nothing waits before it, so it may be announced at once (P3).
     if p.state == PEER_UP and p.queue_head == NULL and not sync \
@@ -293,7 +293,9 @@ cdef bint engine_forsake(engine_t *e, op_t *op) noexcept nogil:
     engine_lock(&e.lock)
     piped = op.kind == OP_RECV and (op.state == OP_LANELESS or op.state == OP_PIPING)
     if piped:
-        op.buffer = NULL
+        op_disown(e, op)        # nor may its peer write there
+        if op.buffer != &op.peek[0]:
+            op.buffer = NULL
     engine_unlock(&e.lock)
     return piped
 

@@ -473,6 +473,7 @@ cdef int adopt(Engine engine, op_t *op, object keeper) except -1:
     orphan.generation = op.generation
     orphan.keeper = keeper
     if len(engine.orphans) >= engine.reap_at:
+        engine.reap_at = 2 * len(engine.orphans) + 32   # `reap` may adopt
         engine.reap()
         engine.reap_at = 2 * len(engine.orphans) + 32
     engine.orphans.append(orphan)

@@ -32,7 +32,7 @@ cdef void mix_op(uint64_t *h, const op_t *op) noexcept nogil:
     mix(h, op.length)
     mix(h, op.total)
     mix(h, op.moved)
-    mix(h, <uint64_t> op.protocol << 8 | op.waits)
+    mix(h, <uint64_t> op.promised << 16 | <uint64_t> op.protocol << 8 | op.waits)
     mix(h, op.halts if op.state == OP_POSTED else 0)
     if op.pairing & PAIR_UNANSWERED and op.node.prev != NULL:
         mix(h, (<op_t *> op.node.prev.entry).index)

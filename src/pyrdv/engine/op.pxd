@@ -31,6 +31,8 @@ cdef void op_matched(engine_t *e, op_t *op, uint32_t source, int32_t tag, uint64
 # Bytes of the message that matched receive `op` takes: what fits.
 cdef inline uint64_t op_wanted(const op_t *op) noexcept nogil:
     return op.total if op.total < op.length else op.length
+# The buffer of `op` is used no more by READs and WRITEs, and its owner is let go.
+cdef void op_disown(engine_t *e, op_t *op) noexcept nogil
 # The error that a matched receive ends with when nothing went wrong on the way.
 cdef int op_fit(const op_t *op) noexcept nogil
 # End `op`: the library does not touch its buffer afterwards (R3).

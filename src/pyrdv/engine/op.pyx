@@ -122,7 +122,8 @@ cdef op_t *op_lookup(engine_t *e, uint64_t cookie) noexcept nogil:
 
 
 cdef int op_fit(const op_t *op) noexcept nogil:
-    return OP_TRUNCATED if op.total > op.length else 0
+    # Of an object whose beginning went to `peek` the room held nothing.
+    return OP_TRUNCATED if op.total > op.length or op.buffer == &op.peek[0] else 0
 
 
 cdef void unregister(engine_t *e, op_t *op) noexcept nogil:
@@ -137,7 +138,7 @@ cdef void unregister(engine_t *e, op_t *op) noexcept nogil:
     e.regions_in_use -= 1
 
 
-cdef void disown(engine_t *e, op_t *op) noexcept nogil:
+cdef void op_disown(engine_t *e, op_t *op) noexcept nogil:
     unregister(e, op)
     if op.owner != NULL:
         cache_unname(e.cache, op.owner)
@@ -151,13 +152,13 @@ cdef void op_matched(engine_t *e, op_t *op, uint32_t source, int32_t tag, uint64
     op.total = total
     op.content = <uint8_t> content
     if content and op.kind == OP_RECV and op.length < sizeof(op.peek) <= total:
-        disown(e, op)
+        op_disown(e, op)
         op.buffer = &op.peek[0]
         op.length = sizeof(op.peek)
 
 
 cdef void op_complete(engine_t *e, op_t *op, int error) noexcept nogil:
-    disown(e, op)
+    op_disown(e, op)
     if op.lane != NULL:
         # The lane may still have WRITEs under way, from memory of its own.
         op.lane.op = NULL

@@ -8,5 +8,8 @@ LOOK_NS: int
 
 def patience(longer: int, yields: int, waited: int, came: bool) -> int: ...
 def wait_until(
-    engine: Engine, condition: Callable[[], object], timeout: float | None = None
+    engine: Engine,
+    condition: Callable[[], object],
+    timeout: float | None = None,
+    lacking: Callable[[Engine], object] | None = None,
 ) -> bool: ...

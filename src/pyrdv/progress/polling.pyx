@@ -337,7 +337,7 @@ def patience(longer, yields, waited, came):
     return learned(longer, yields, waited, came)
 
 
-def wait_until(Engine engine not None, condition, timeout=None):
+def wait_until(Engine engine not None, condition, timeout=None, lacking=None):
     """Make progress until `condition()` is true.
 
     Parameters
@@ -347,6 +347,8 @@ def wait_until(Engine engine not None, condition, timeout=None):
         Without arguments; called between turns.
     timeout : float, optional
         Seconds after which to give up.
+    lacking : callable, optional
+        Called with the engine after each sleep in vain; what it raises ends the wait.
 
     Returns
     -------
@@ -362,4 +364,5 @@ def wait_until(Engine engine not None, condition, timeout=None):
             return True
         if timeout is not None and ticks_clock_ns() - start > timeout * 1e9:
             return False
-        wait_turn(engine, &patience)
+        if wait_turn(engine, &patience) and lacking is not None:
+            lacking(engine)

@@ -130,6 +130,7 @@ cdef bint place_try(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
         return False
     # Into a buffer that was offered for it, it is written without a copy.
     if p.offer_count and e.policy.find(e, p, op.context, op.tag) != NULL:
+        decide(op, PROTOCOL_NONE, REASON_NONE)
         return False
     place_fill(e, p, op)
     return True
@@ -156,6 +157,7 @@ cdef int choose_rendezvous(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     # Its receiver knows of it, and must not wait for ever.
     op.promised = PROMISE_EMPTY
     op.length = 0
+    decide(op, PROTOCOL_GET, REASON_REFUSED)
     return CHOSEN
 
 
@@ -181,7 +183,7 @@ cdef int choose_now(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
         status = choose_rendezvous(e, p, op)
         if status != CHOSEN:
             return status
-        if op.protocol == PROTOCOL_GET:
+        if op.protocol == PROTOCOL_GET and op.length:
             op.reason = REASON_CREDIT
     if offer_for(e, p, op) != NULL:
         decide(op, PROTOCOL_PUT, REASON_OFFER)

@@ -181,7 +181,7 @@ cdef void enough(verbs_t *f, link_t *link) noexcept nogil:
     """If it lacked something, it has that now, and as much time as at first."""
     if link.lack:
         link.heard_at = now_ns() + f.peer_timeout * (ANSWER_PATIENCE if link.ending else 1)
-        lacks_nothing(f, link)
+    lacks_nothing(f, link)
 
 
 cdef void step_failed(verbs_t *f, link_t *link, int error) noexcept nogil:
