@@ -133,7 +133,7 @@ if comm.rank == 0:
                 assert take()
             request.wait()
         # What was made for it is not free for the next.
-        kept.append([comm.irecv(source=0, tag=2) for _ in range(100)])
+        kept.append([comm.irecv(source=0, tag=2) for _ in range(700)])
     end = comm.isend(None, last, 1)
     assert refused and whole, (refused, whole)
 if comm.rank == last:
