@@ -36,7 +36,7 @@ class CollectiveCall(Call):
         self.look_back()
 
     def look_back(self):
-        """End if the call failed, or one before that this rank had left, or a member is gone."""
+        """End if the call, or an earlier one that this rank had left, failed; or a member is gone."""
         state = self.view.identity.aftermath
         if state is not None and (state.lost or self.tag in state.records
                                   or state.news is not None and self.kind != kinds.FREE):
