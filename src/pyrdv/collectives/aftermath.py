@@ -7,8 +7,9 @@ What must hold:
    alarm of a member is here, so is all that this member sent in the call.
 2. A rank that has left the call in good order, before it was told, answers with an alarm, too.
    So everyone hears from everyone; then nothing of the call is left anywhere.  Its program hears of
-   the failure by its next call, which fails for that reason (`Aftermath.news`) on all ranks.  A
-   rank that had left that one, too, is not told if it knows of the failure (`Aftermath.known`).
+   the failure by its next call, which fails for that reason (`Aftermath.news`), and so on all ranks.
+   Nobody hears of one failure so twice: those who had left that call, too, but know of the failure
+   are not told of its consequence (`Aftermath.known`).
 3. Until then what comes of such a call is taken and thrown away, at the next collective call on
    the communicator: it never stays for good, and its sender does not wait for good.
 4. A member that is gone stays gone: whoever learns of it says so, and no later collective call on
@@ -17,7 +18,7 @@ What must hold:
    its sender has finished the earlier ones, and fails in later ones before it sends anything.  So
    what it owed in any of them came before the alarm, and nobody waits for that rank any more
    (`has_given_up`): it may make no further call.
-6. A rank that reads of a loss when its call has failed for another reason need not tell at once,
+6. A rank that reads of a loss when its own call has failed for another reason need not tell at once,
    for its program does not know of the loss.  So it makes its next call, as all do, and tells
    before it sends anything else; or it ends, which ends every wait for it.
 """

@@ -6,9 +6,9 @@ What must hold:
 2. Arguments are read, and objects pickled, before anything is sent.
 3. If it fails on one rank, each member that is in the call, or comes to it, is told by that rank
    directly (`aftermath`), so nobody waits for a rank that was told by another and has left.
-4. `Allgather`, `Alltoall`, `Scan` and some others end with `confirm`: on all ranks, or on none.
-   In the rest, such as `Bcast` and `Gather`, a rank that has done its part returns.  If another
-   one fails after that, the rank hears of it at its next call (`aftermath`).
+4. `Alltoall`, `Scan` and others that every rank needs from every rank end with `confirm`: they end on
+   all ranks, or on none.  In the others, such as `Bcast` and `Gather`, a rank that has done its part
+   returns.  If another one fails after that, the rank hears of it at its next call (`aftermath`).
 5. The rank on which it failed raises its own exception, the others what `causes` makes of it.
 """
 
@@ -36,7 +36,7 @@ class CollectiveCall(Call):
         self.look_back()
 
     def look_back(self):
-        """End if the call, or an earlier one that this rank had left, failed; or a member is gone."""
+        """End if the call has failed already, an earlier one after its end here, or a member is gone."""
         state = self.view.identity.aftermath
         if state is not None and (state.lost or self.tag in state.records
                                   or state.news is not None and self.kind != kinds.FREE):

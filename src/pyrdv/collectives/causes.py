@@ -17,8 +17,8 @@ _OF_THE_INTERPRETER = ("StopIteration", "StopAsyncIteration")
 class Cause(NamedTuple):
     """What went wrong in a call.
 
-    `lost` is the rank that is gone, or -1; `name` the class of the exception on rank `origin`, and
-    `call` the tag of the call in which that was.
+    `lost` is the rank that is gone, or -1; `name` the class of the exception on rank `origin`; `call`
+    the tag of the call in which that was.
     """
 
     origin: int

@@ -1,7 +1,6 @@
 """A failure on one rank, in every collective: all ranks raise, and later calls are right.
 
-A rank that had done its part before raises at its next call.  Every case runs on any number of
-ranks.
+A rank that had done its part before raises at its next call.  Every case runs on any number of ranks.
 """
 
 # ruff: noqa: B023 (every call is made at once)
