@@ -6,10 +6,7 @@ What must hold:
    and nothing else of that call after it.  Messages between two ranks come in order, so once the
    alarm of a member is here, so is all that this member sent in the call.
 2. A rank that has left the call in good order, before it was told, answers with an alarm, too.
-   So everyone hears from everyone; then nothing of the call is left anywhere.  Its program hears of
-   the failure by its next call, which fails for that reason (`Aftermath.news`), and so on all ranks.
-   Nobody hears of one failure so twice: those who had left that call, too, but know of the failure
-   are not told of its consequence (`Aftermath.known`).
+   So everyone hears from everyone; then nothing of the call is left anywhere.
 3. Until then what comes of such a call is taken and thrown away, at the next collective call on
    the communicator: it never stays for good, and its sender does not wait for good.
 4. A member that is gone stays gone: whoever learns of it says so, and no later collective call on
@@ -18,18 +15,12 @@ What must hold:
    its sender has finished the earlier ones, and fails in later ones before it sends anything.  So
    what it owed in any of them came before the alarm, and nobody waits for that rank any more
    (`has_given_up`): it may make no further call.
-6. A rank that reads of a loss when its own call has failed for another reason need not tell at once,
-   for its program does not know of the loss.  So it makes its next call, as all do, and tells
-   before it sends anything else; or it ends, which ends every wait for it.
 """
 
 from pyrdv.api.call import ALARM, alarm, kind_and_number
 from pyrdv.api.constants import ANY_SOURCE
 from pyrdv.collectives import causes, kinds
 from pyrdv.errors import Error
-
-#: Failures that are remembered at most.
-KNOWN = 256
 
 
 class Record:
@@ -55,34 +46,15 @@ class Aftermath:
         Members that said so of any: they send nothing but alarms now.
     closing : bool
         The communicator is being freed: nobody is told anything any more.
-    news : Cause or None
-        A failure of a call that this process had left in good order; for its next call.
-    known : dict of (int, int) to None
-        Failures that this process knows of, the last ones.
     """
 
-    __slots__ = ("records", "lost", "aware", "closing", "news", "known")
+    __slots__ = ("records", "lost", "aware", "closing")
 
     def __init__(self):
         self.records = {}
         self.lost = {}
         self.aware = set()
         self.closing = False
-        self.news = None
-        self.known = {}
-
-    def rests(self):
-        """Whether there is nothing to do for it, and nothing to say."""
-        return not self.records and not self.lost and self.news is None
-
-    def learn(self, cause):
-        """Whether a failure was not known to this process before."""
-        if cause.failure in self.known:
-            return False
-        self.known[cause.failure] = None
-        if len(self.known) > KNOWN:
-            self.known.pop(next(iter(self.known)))
-        return True
 
     def record(self, tag):
         """The record of a call; made if there is none."""
@@ -111,9 +83,6 @@ def note(view, tag, cause):
     record.cause = record.cause or cause
     if cause.lost >= 0:
         state.lost.setdefault(cause.lost, cause)
-    state.learn(cause)
-    if state.news is not None and state.news.failure == cause.failure:
-        state.news = None
     tell(view, tag)
     view.identity.ring()
 
@@ -158,8 +127,6 @@ def read(view):
             if cause.lost != view.rank:
                 state.lost.setdefault(cause.lost, cause)
         if view.identity.is_over(*place):
-            if not record.told and state.learn(cause) and cause.lost < 0:
-                state.news = state.news or cause
             tell(view, tag)
         view.identity.ring()
 
@@ -184,6 +151,8 @@ def sweep(view):
         discard(view, tag, place[0] in kinds.OF_OBJECTS)
         if not waiting:
             state.records.pop(tag, None)
+    if not state.records and not state.lost and view.identity.aftermath is state:
+        view.identity.aftermath = None
 
 
 def discard(view, tag, objects):

@@ -3,8 +3,6 @@
 from ..api.communicator import Comm
 from .causes import Cause
 
-KNOWN: int
-
 class Record:
     cause: Cause | None
     heard: set[int]
@@ -15,10 +13,6 @@ class Aftermath:
     lost: dict[int, Cause]
     aware: set[int]
     closing: bool
-    news: Cause | None
-    known: dict[tuple[int, int], None]
-    def rests(self) -> bool: ...
-    def learn(self, cause: Cause) -> bool: ...
     def record(self, tag: int) -> Record: ...
 
 def of(view: Comm) -> Aftermath: ...

@@ -15,6 +15,7 @@ def gather(call, sendbuf, recvbuf, root, even):
     arguments.check_root(call, root)
     if call.rank != root:
         call.send(parse_views(sendbuf)[0], root)
+        call.confirm()
         return
     into = Blocks(recvbuf, call.size, even, True)
     mine = _own_block(into, sendbuf, call)
@@ -23,8 +24,7 @@ def gather(call, sendbuf, recvbuf, root, even):
     if mine is not None:
         into[root][:] = mine
     call.finish()
-    # A member that gave up may have let go of its block while it was read.
-    call.glance()
+    call.confirm()
 
 
 def _own_block(into, sendbuf, call):
@@ -41,7 +41,7 @@ def scatter(call, sendbuf, recvbuf, root, even):
     arguments.check_root(call, root)
     if call.rank != root:
         call.receive(parse_views(recvbuf, writable=True)[0], root)
-        call.glance()
+        call.confirm()
         return
     blocks = Blocks(sendbuf, call.size, even, False)
     room = None
@@ -54,6 +54,7 @@ def scatter(call, sendbuf, recvbuf, root, even):
     # Not earlier: it may be memory that others get.
     if room is not None:
         room[:] = blocks[root]
+    call.confirm()
 
 
 def allgather(call, sendbuf, recvbuf, even):
@@ -110,7 +111,7 @@ def gather_objects(call, obj, root):
         others = {rank: call.receive_pickled(rank) for rank in _others(call)}
         found = [pickles.own(obj, mine) if rank == root else pickles.load(others[rank])
                  for rank in range(call.size)]
-        call.glance()
+    call.confirm()
     return found
 
 
@@ -130,7 +131,6 @@ def scatter_objects(call, objs, root):
     arguments.check_root(call, root)
     if call.rank != root:
         found = pickles.load(call.receive_pickled(root))
-        call.glance()
     else:
         items = arguments.items_for_all(objs, call.size, "scatter")
         pickled = [objects.dumps(item) for item in items]
@@ -138,6 +138,7 @@ def scatter_objects(call, objs, root):
             call.send_pickled(*pickled[rank], rank)
         found = pickles.own(items[root], pickled[root])
         call.finish()
+    call.confirm()
     return found
 
 

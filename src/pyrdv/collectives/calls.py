@@ -6,9 +6,10 @@ What must hold:
 2. Arguments are read, and objects pickled, before anything is sent.
 3. If it fails on one rank, each member that is in the call, or comes to it, is told by that rank
    directly (`aftermath`), so nobody waits for a rank that was told by another and has left.
-4. `Alltoall`, `Scan` and others that every rank needs from every rank end with `confirm`: they end on
-   all ranks, or on none.  In the others, such as `Bcast` and `Gather`, a rank that has done its part
-   returns.  If another one fails after that, the rank hears of it at its next call (`aftermath`).
+4. Calls whose failure some rank could not see by itself end with `confirm`: no rank returns before
+   all have got what they need.  In `Bcast` and `bcast` a rank that has done its part returns, and
+   is not told of what goes wrong on another after that: to wait for it would cost a round trip.
+   Results of `Allreduce`, `allreduce` and `allgather` need every rank anyway.
 5. The rank on which it failed raises its own exception, the others what `causes` makes of it.
 """
 
@@ -36,10 +37,9 @@ class CollectiveCall(Call):
         self.look_back()
 
     def look_back(self):
-        """End if the call has failed already, an earlier one after its end here, or a member is gone."""
+        """End if the call has failed already, or a member is gone."""
         state = self.view.identity.aftermath
-        if state is not None and (state.lost or self.tag in state.records
-                                  or state.news is not None and self.kind != kinds.FREE):
+        if state is not None and (state.lost or self.tag in state.records):
             raise _ToldError
 
     def has_given_up(self, rank):
@@ -59,9 +59,7 @@ def run(function, comm, kind, *args):
     """
     call = CollectiveCall(comm, kind)
     try:
-        call.glance()
-        state = call.view.identity.aftermath
-        if state is not None and not state.rests():
+        if call.view.identity.aftermath is not None:
             aftermath.sweep(call.view)
             call.look_back()
         return function(call, *args)
@@ -78,12 +76,11 @@ def _fail(call, error):
     state = aftermath.of(view)
     record = state.record(call.tag)
     if not told:
-        cause = causes.of(error, view, call.tag)
+        cause = causes.of(error, view)
     else:
-        cause = record.cause or state.news or next(
-            iter(state.lost.values()), causes.of(error, view, call.tag))
+        cause = record.cause or next(iter(state.lost.values()))
     aftermath.note(view, call.tag, cause)
     call.withdraw(call.has_given_up)
     call.end()
     aftermath.sweep(view)
-    return cause.exception(call.name, f" in {view.name}", call.tag) if told else None
+    return cause.exception(f"{call.name} in {view.name}") if told else None

@@ -87,11 +87,12 @@ def reduce_buffer(call, sendbuf, recvbuf, op, root):
     if call.rank == root:
         mine, result, datatype = arguments.operands(sendbuf, recvbuf, op, "Reduce")
         folded = fold_buffers(call, mine, datatype, op, root)
-        call.glance()
+        call.confirm()
         result[:] = folded
     else:
         mine, datatype = arguments.contribution(sendbuf, op)
         fold_buffers(call, mine, datatype, op, root)
+        call.confirm()
 
 
 def scan_buffer(call, sendbuf, recvbuf, op, inclusive):
@@ -224,8 +225,7 @@ def reduce_object(call, obj, op, root):
     """Fold of the members' objects in rank order, on `root`; None elsewhere."""
     arguments.check_root(call, root)
     folded = fold_objects(call, objects.dumps(obj), op, root)
-    if call.rank == root:
-        call.glance()
+    call.confirm()
     return folded
 
 
