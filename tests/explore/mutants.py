@@ -26,7 +26,6 @@ PLACED = "engine/protocols/placed.pyx"
 PEER = "engine/peer.pyx"
 CONTROL = "engine/control.pyx"
 CHOOSE = "engine/choice/choose.pyx"
-CALLS = "engine/calls.pyx"
 
 #: What it is, where, the text, and what stands there instead, {on} being the switch; of placed
 #: messages and of the classic pairing also the program that shows it.
@@ -112,10 +111,6 @@ MUTANTS = (
      "if freed == p.freed[0] or <int32_t> (freed - p.freed[0]) < 0:",
      "if freed == p.freed[0] or (<int32_t> (freed - p.freed[0]) < 0 and not {on}):",
      "behind a read"),
-    ("placed: the next send is taken for the one before", PLACED,
-     "    s.op = NULL\n    if status", "    s.op = op if {on} else NULL\n    if status", "two"),
-    ("placed: the next send is taken for a cancelled one", CALLS, "        place_drop(&e",
-     "        if not {on}:\n            place_drop(&e", "little room"),
     ("placed: nobody hears of a synchronous one", PLACED, "    if sync:\n",
      "    if sync and not {on}:\n", "synchronous"),
     # The classic pairing, and the program that shows it; the first two are what was published.
