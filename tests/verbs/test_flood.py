@@ -86,7 +86,8 @@ comm.Barrier()
     outcome = jobs.finish(process, 60)
     flood.stop()
     first, second = map(int, outcome.ok().out.split())
-    assert first == 8 and second <= 8, outcome
+    # Hundreds gather in a second.  A request taken before may be refused in the same look.
+    assert 8 <= first <= 10 and second <= 10, f"{outcome}"
     jobs.check_clean()
 
 
