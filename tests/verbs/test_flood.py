@@ -86,13 +86,18 @@ comm.Barrier()
     outcome = jobs.finish(process, 60)
     flood.stop()
     first, second = map(int, outcome.ok().out.split())
-    # Hundreds gather in a second.  A request taken before may be refused in the same look.
-    assert 8 <= first <= 10 and second <= 10, f"{outcome}"
+    # Hundreds gather in a second.  Where a slow machine pauses for a window between two of them
+    # the count begins anew.
+    assert 8 <= first <= 24 and second <= 24, f"{outcome}"
     jobs.check_clean()
 
 
 def test_a_waiting_rank_stays_idle(jobs):
-    """A flood does not keep it from sleeping."""
+    """A flood does not keep it from sleeping.
+
+    Of the budget this says nothing: in the lab strangers come too slowly to need half a processor
+    without it.  `test_a_look_is_bounded` fails without it.
+    """
     process = jobs.start(HEAD + """
 assert comm.sendrecv(comm.rank, 1 - comm.rank) == 1 - comm.rank
 if comm.rank == 0:
