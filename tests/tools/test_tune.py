@@ -12,6 +12,7 @@ import types
 
 import pytest
 
+from pyrdv.engine.choice import rule
 from pyrdv.tools import bench, bench_registration, cost_model, doctor_protocols, tune
 
 LIMIT = 120
@@ -192,7 +193,9 @@ def test_predictions():
     reads = doctor_protocols.predicted(slow, size)
     assert times["pipeline"] < reads["get"] == pytest.approx(2e-6 + size / 5e8)
     assert {way for way in times if times[way] != reads[way]} == {"get", "get, fresh"}
-    told = [doctor_protocols.copied(each, size, 128 << 10) for each in (FLAT, slow)]
+    told = [doctor_protocols.copied(
+        lambda uses, known=known: rule.explain(known, size, uses=uses, standing=True)[0])
+        for known in (FLAT, slow)]
     assert "memory used up to" in told[0] and "pipeline from any memory" in told[1]
     refused = {**FLAT, "ends": ["a", "b"], "registration": [], "eager_max": 1, "packet_max": 999}
     assert "refused" in doctor_protocols.page(refused, settings())[-7]
