@@ -276,7 +276,7 @@ def test_reads_slower_than_writes(pair, size):
     for known, taken in ((alike, "get"), (slow, "pipeline")):
         seconds = costs.predict(known, size, 0, 0)
         assert rule.explain(known, size)[0] == taken
-        assert seconds["get"] == pytest.approx(1e-6 + cost_model.at(known["read"], size))
+        assert seconds["get"] == pytest.approx(1e-6 + costs.seconds(known["read"], size))
         assert seconds["pipeline"] == costs.predict(alike, size)["pipeline"]
     for known, piped in ((alike, 0), (slow, 3)):
         one = pair(known)

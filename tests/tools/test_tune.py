@@ -12,7 +12,7 @@ import types
 
 import pytest
 
-from pyrdv.engine.choice import rule
+from pyrdv.engine.choice import costs, rule
 from pyrdv.tools import bench, bench_registration, cost_model, doctor_protocols, tune
 
 LIMIT = 120
@@ -122,9 +122,9 @@ def test_ruler_takes_the_time_it_is_given():
 
 def test_piecewise():
     points = [[10, 1.0], [20, 3.0], [40, 4.0]]
-    assert [cost_model.at(points, size) for size in (5, 10, 15, 20, 30, 40, 60)] == [
+    assert [costs.seconds(points, size) for size in (5, 10, 15, 20, 30, 40, 60)] == [
         0.0, 1.0, 2.0, 3.0, 3.5, 4.0, 5.0]
-    assert cost_model.at([[8, 2.0]], 16) == 4.0
+    assert costs.seconds([[8, 2.0]], 16) == 4.0
 
 
 def test_model():

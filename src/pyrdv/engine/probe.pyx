@@ -16,7 +16,7 @@ from pyrdv.engine.state cimport (
     ANY_PEER, ANY_TAG_, OP_CANCELLED, OP_COMPLETE, OP_RECV, OP_TRUNCATED, message_t, op_t)
 from pyrdv.memory.mappings cimport owner_t
 
-from pyrdv.engine.choice.rule import REASONS
+from pyrdv.engine.choice import rule
 from pyrdv.engine.protocols.table import names
 
 ANY = -1
@@ -68,7 +68,7 @@ cdef class Operation:
         """
         if self.op == NULL:
             return None
-        return (names().get(self.op.protocol), REASONS[self.op.reason], self.op.cost,
+        return (names().get(self.op.protocol), rule.REASONS[self.op.reason], self.op.cost,
                 self.op.instead)
 
     def wanted(self):

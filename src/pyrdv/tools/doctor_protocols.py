@@ -1,8 +1,8 @@
 """``pyrdv doctor --protocols PROFILE``: which protocol a message takes, and what each would cost.
 
-The choice is the engine's own: its rule (``engine/choice/rule``) is asked, with the present settings
-and facts that are made up; its times (``engine/choice/costs``) are printed. Only the times that the
-rule does not reckon with, those of eager and put, come from `cost_model`.
+The choice is the engine's own: its rule (``engine/choice/rule``) is asked, with the present
+settings and facts that are made up; its times (``engine/choice/costs``) are printed. Only the times
+that the rule does not reckon with, those of eager and put, come from `cost_model`.
 """
 
 import math

@@ -1,9 +1,10 @@
 """What a message costs over one fabric, and which way is the cheapest."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 def check(profile: Mapping[str, Any]) -> None: ...
+def seconds(points: Sequence[Sequence[float]], size: float) -> float: ...
 def predict(
     profile: Mapping[str, Any],
     size: int,

@@ -176,6 +176,26 @@ def check(profile):
     figures_fill(&f, profile, BUFFER)
 
 
+def seconds(points, size):
+    """Value at `size` of the piecewise linear function through `points`.
+
+    Parameters
+    ----------
+    points : sequence
+        Points of a profile: bytes, then seconds, which are added up.
+    size : int
+        Bytes.
+
+    Returns
+    -------
+    float
+        Below the first point and above the last it goes on as between the two nearest.
+    """
+    cdef line_t line
+    fill_line(&line, "points", points)
+    return at(&line, size)
+
+
 def predict(profile, size, near=1.0, far=1.0, buffer=BUFFER):
     """What a message would cost by each way that the engine reckons with.
 
