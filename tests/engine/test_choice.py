@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pyrdv.engine import profiles
-from pyrdv.engine.choice import costs
+from pyrdv.engine.choice import costs, rule
 from pyrdv.engine.engine import Engine
 from pyrdv.engine.probe import Probe
 from pyrdv.fabrics.sim.network import Network
@@ -243,7 +243,7 @@ def test_the_doctor_says_what_the_engine_does(pair, size, cost):
     for seed in range(4):
         one.send(np.full(size, seed, np.uint8), np.zeros(size, np.uint8))
     taken = "placed" if one.count("sends_placed") else "pipeline" if one.picks()[2] else "get"
-    assert taken == costs.predict(known, size, standing=True)[0]
+    assert taken == rule.explain(known, size, uses=1, standing=True)[0]
     settings = type("", (), {"eager_max": 0, "protocol": "auto", "speculation": "off",
                              "pipeline_buffer": BUFFER})
     told = doctor_protocols.choice(known, settings, size)[1]
@@ -256,14 +256,17 @@ def test_times():
     """The model of the paper, but for the chunk that is copied out at the end."""
     size = 1 << 20
     known = profile(20e-6, gap=0.0)
-    choice, seconds = costs.predict(known, size)
+    seconds = costs.predict(known, size)
+    choice, _, cost, instead = rule.explain(known, size, uses=1)
     raw = cost_model.net(known, size) + 2 * known["latency"]
     assert seconds["get"] == pytest.approx(raw + 40e-6)
-    assert costs.predict(known, size, 2, 0)[1]["get"] == pytest.approx(raw + 10e-6)
+    assert costs.predict(known, size, 2, 0)["get"] == pytest.approx(raw + 10e-6)
     assert raw < seconds["pipeline"] <= raw + (128 << 10) / 4e9 * 1.01
     assert choice == ("get" if seconds["get"] <= seconds["pipeline"] else "pipeline")
+    assert sorted((cost, instead)) == sorted((seconds["get"], seconds["pipeline"]))
+    assert cost == min(cost, instead)
     slow = {**known, "copy": [[size, size / 1e8] for size in tune.SIZES]}
-    assert costs.predict(slow, size)[1]["pipeline"] > size / 1e8
+    assert costs.predict(slow, size)["pipeline"] > size / 1e8
 
 
 @pytest.mark.parametrize("size", [N, 1 << 20])
@@ -271,10 +274,10 @@ def test_reads_slower_than_writes(pair, size):
     """As on soft-iWARP: what a READ takes counts, not what a WRITE of the size takes."""
     alike, slow = (profile(1e-6, latency=1e-6, reads=rate) for rate in (1e9, 5e8))
     for known, taken in ((alike, "get"), (slow, "pipeline")):
-        choice, seconds = costs.predict(known, size, 0, 0)
-        assert choice == taken
-        assert seconds["get"] == pytest.approx(1e-6 + cost_model.at(known["read"], size))
-        assert seconds["pipeline"] == costs.predict(alike, size)[1]["pipeline"]
+        seconds = costs.predict(known, size, 0, 0)
+        assert rule.explain(known, size)[0] == taken
+        assert seconds["get"] == pytest.approx(1e-6 + costs.seconds(known["read"], size))
+        assert seconds["pipeline"] == costs.predict(alike, size)["pipeline"]
     for known, piped in ((alike, 0), (slow, 3)):
         one = pair(known)
         for seed in range(3):

@@ -77,6 +77,8 @@ EXCEPTIONS = {
     ("pyrdv.tools.tune", "pyrdv.fabrics"): "times registrations of a bare fabric",
     ("pyrdv.tools.doctor_protocols", "pyrdv.engine"):
         "prints the engine's own rule; a second copy would drift",
+    ("pyrdv.tools.cost_model", "pyrdv.engine"):
+        "reads the lines of a profile as the engine does; a second copy would drift",
     ("pyrdv.tools.bench_yardstick", "pyrdv.fabrics"):
         "the ceiling of `pyrdv bench overlap` is a device without engine and protocol",
 }

@@ -12,6 +12,7 @@ import types
 
 import pytest
 
+from pyrdv.engine.choice import costs, rule
 from pyrdv.tools import bench, bench_registration, cost_model, doctor_protocols, tune
 
 LIMIT = 120
@@ -121,9 +122,9 @@ def test_ruler_takes_the_time_it_is_given():
 
 def test_piecewise():
     points = [[10, 1.0], [20, 3.0], [40, 4.0]]
-    assert [cost_model.at(points, size) for size in (5, 10, 15, 20, 30, 40, 60)] == [
+    assert [costs.seconds(points, size) for size in (5, 10, 15, 20, 30, 40, 60)] == [
         0.0, 1.0, 2.0, 3.0, 3.5, 4.0, 5.0]
-    assert cost_model.at([[8, 2.0]], 16) == 4.0
+    assert costs.seconds([[8, 2.0]], 16) == 4.0
 
 
 def test_model():
@@ -192,7 +193,9 @@ def test_predictions():
     reads = doctor_protocols.predicted(slow, size)
     assert times["pipeline"] < reads["get"] == pytest.approx(2e-6 + size / 5e8)
     assert {way for way in times if times[way] != reads[way]} == {"get", "get, fresh"}
-    told = [doctor_protocols.copied(each, size, 128 << 10) for each in (FLAT, slow)]
+    told = [doctor_protocols.copied(
+        lambda uses, known=known: rule.explain(known, size, uses=uses, standing=True)[0])
+        for known in (FLAT, slow)]
     assert "memory used up to" in told[0] and "pipeline from any memory" in told[1]
     refused = {**FLAT, "ends": ["a", "b"], "registration": [], "eager_max": 1, "packet_max": 999}
     assert "refused" in doctor_protocols.page(refused, settings())[-7]

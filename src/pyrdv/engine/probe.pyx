@@ -16,7 +16,7 @@ from pyrdv.engine.state cimport (
     ANY_PEER, ANY_TAG_, OP_CANCELLED, OP_COMPLETE, OP_RECV, OP_TRUNCATED, message_t, op_t)
 from pyrdv.memory.mappings cimport owner_t
 
-from pyrdv.engine.choice import choose
+from pyrdv.engine.choice import rule
 from pyrdv.engine.protocols.table import names
 
 ANY = -1
@@ -63,12 +63,12 @@ cdef class Operation:
         Returns
         -------
         tuple of str, str, float, float
-            Protocol and reason, by the names of `table` and `choose`; the seconds that the choice
+            Protocol and reason, by the names of `table` and `rule`; the seconds that the choice
             reckoned with, and those of what it was compared with (0: nothing was compared).
         """
         if self.op == NULL:
             return None
-        return (names().get(self.op.protocol), choose.REASONS[self.op.reason], self.op.cost,
+        return (names().get(self.op.protocol), rule.REASONS[self.op.reason], self.op.cost,
                 self.op.instead)
 
     def wanted(self):

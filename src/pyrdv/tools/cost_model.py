@@ -8,33 +8,22 @@ in bytes and return seconds.
 
 import math
 
+from pyrdv.engine.choice import costs
+
 #: Bytes that the receiver copies out at once, section 4 of the paper.
 BLOCK = 4096
 #: Bounds of the ratio of two chunks: below, the pipeline would not grow; above, it is no pipeline.
 RATIO = (1.1, 4.0)
 
 
-def at(points, size, column=1):
-    """Value at `size` of the piecewise linear function through `points`.
-
-    Below the first point and above the last it goes on as between the two nearest.
-    """
-    if len(points) == 1:
-        return points[0][column] * size / points[0][0]
-    upper = next((i for i in range(1, len(points)) if points[i][0] >= size), len(points) - 1)
-    (left, first), (right, last) = ((point[0], point[column])
-                                    for point in points[upper - 1:upper + 1])
-    return max(0.0, first + (last - first) * (size - left) / (right - left))
-
-
 def net(profile, size):
     """A WRITE whose memory is registered: λ + L / B_net."""
-    return at(profile["net"], size)
+    return costs.seconds(profile["net"], size)
 
 
 def copy(profile, size):
     """A memcpy: L / B_copy(L)."""
-    return at(profile["copy"], size)
+    return costs.seconds(profile["copy"], size)
 
 
 def registration(profile, size):
@@ -42,7 +31,7 @@ def registration(profile, size):
     points = profile["registration"]
     if not points or size > points[-1][0] and profile.get("registration_refused"):
         return math.inf
-    return at(points, size) + at(points, size, 2)
+    return costs.seconds(points, size)
 
 
 def copy_bandwidth(profile, size):

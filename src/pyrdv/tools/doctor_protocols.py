@@ -1,13 +1,13 @@
 """``pyrdv doctor --protocols PROFILE``: which protocol a message takes, and what each would cost.
 
-The choice is the engine's rule (``engine/choice/choose``) with the present settings, and what it
-reckons with, times and choice, comes from the engine's own code (``engine/choice/costs``). Only
-what it does not reckon with, eager and put, comes from `cost_model`.
+The choice is the engine's own: its rule (``engine/choice/rule``) is asked, with the present
+settings and facts that are made up; its times (``engine/choice/costs``) are printed. Only the times
+that the rule does not reckon with, those of eager and put, come from `cost_model`.
 """
 
 import math
 
-from pyrdv.engine.choice import costs
+from pyrdv.engine.choice import costs, rule
 from pyrdv.engine.profiles import ProfileError, load
 from pyrdv.tools import bench_report as report, cost_model, tune
 
@@ -25,12 +25,12 @@ pipeline: copied through registered buffers, while both sides are in the library
 
 def predicted(profile, size):
     """Seconds that a message takes by each of `WAYS`, from call to data."""
-    fresh = costs.predict(profile, size)[1]
+    fresh = costs.predict(profile, size)
     return {
         "eager": cost_model.naive_copy(profile, size),
         "placed": fresh["placed"],
         "put": cost_model.net(profile, size),
-        "get": costs.predict(profile, size, 0, 0)[1]["get"],
+        "get": costs.predict(profile, size, 0, 0)["get"],
         "get, fresh": fresh["get"],
         "pipeline": fresh["pipeline"],
     }
@@ -38,28 +38,34 @@ def predicted(profile, size):
 
 def choice(profile, settings, size):
     """The way that the engine takes for a message of `size` bytes, and why, in words."""
-    asked = settings.eager_max or profile["eager_max"]
-    limit = min(asked, profile["packet_max"] - tune.HEADER)
-    if size <= limit:
+    limit = min(settings.eager_max or profile["eager_max"], profile["packet_max"] - tune.HEADER)
+    pins = profile["ends"][0].startswith("verbs")
+
+    def asked(**facts):
+        return rule.explain(profile, size, eager=limit, protocol=settings.protocol, pins=pins,
+                            buffer=settings.pipeline_buffer or tune.BUFFER, **facts)[:2]
+
+    way, reason = asked(waited=False)
+    if way == "eager":
         source = "PYRDV_EAGER_MAX" if settings.eager_max else "of this fabric"
-        return "eager", f"up to {report.size_text(limit)} ({source})"
-    if settings.protocol == "pipeline":
-        fits = size <= (settings.pipeline_buffer or tune.BUFFER)
-        spare = "; placed where there are buffers for it" if fits else ""
-        return "pipeline", f"PYRDV_PROTOCOL=pipeline{spare}"
+        return way, f"up to {report.size_text(limit)} ({source})"
+    if way == "pipeline":
+        spare = "; placed where there are buffers for it" \
+            if asked(standing=True)[0] == "placed" else ""
+        return way, f"{reason}={settings.protocol}{spare}"
     spare = "" if settings.protocol == "get" else "; pipeline if the memory cannot be registered"
-    if settings.protocol == "auto" and profile["ends"][0].startswith("verbs"):
-        spare += copied(profile, size, settings.pipeline_buffer or tune.BUFFER)
-    if settings.speculation == "off":
-        return "get", f"PYRDV_SPECULATION=off{spare}"
-    return "put or get", f"whoever comes first{spare}"
+    if settings.protocol == "auto" and pins:
+        spare += copied(lambda uses: asked(uses=uses, standing=True)[0])
+    if settings.speculation == "off" or asked(waited=False, offered=True)[0] != "put":
+        return way, f"PYRDV_SPECULATION=off{spare}"
+    return f"put or {way}", f"whoever comes first{spare}"
 
 
-def copied(profile, size, buffer):
-    """When the engine would rather copy than register, in words."""
-    def chosen(uses):
-        return costs.predict(profile, size, uses, uses, standing=True, buffer=buffer)[0]
+def copied(chosen):
+    """When the engine would rather copy than register, in words.
 
+    `chosen` tells the way for memory whose registration would serve so many messages.
+    """
     words = ""
     for way, when in (("placed", ""), ("pipeline", " while both sides wait")):
         most = max((uses for uses in USES if chosen(uses) == way), default=0)

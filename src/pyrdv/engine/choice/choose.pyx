@@ -1,6 +1,7 @@
 # cython: language_level=3
 """Which protocol a message takes, and why: the only place that decides.
 
+What costs less, and what is asked for, is the affair of ``rule``; its facts are gathered here.
 Each side decides once per message.  The answer is `op.protocol`, `op.reason` and, where times were
 compared, `op.cost` and `op.instead`; everything else reads those.
 
@@ -22,21 +23,21 @@ A READ goes on by itself, a superpipeline only in calls of both sides.  So a sup
 for its speed only where both ends wait (`waiting`): the receiver knows of its own caller, and RTS
 tells of the sender's; the sender guesses by what DONE told of the receives before.
 """
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint8_t, uint64_t
 
 from pyrdv.engine.calling cimport peer_call
-from pyrdv.engine.choice.costs cimport fabric_index, figures_pick, figures_place
+from pyrdv.engine.choice.costs cimport fabric_index, figures_place
+from pyrdv.engine.choice.rule cimport decision_t, facts_t, rule_place, rule_read
 from pyrdv.engine.choice.waiting cimport waiting_here
 from pyrdv.engine.lanes cimport lane_idle, lane_reserve, lanes_keep
 from pyrdv.engine.op cimport op_register, op_wanted
 from pyrdv.engine.peer cimport eager_allowed, eager_limit
 from pyrdv.engine.protocols.placed cimport place_able, place_fill, place_ready, stand_consider
 from pyrdv.engine.state cimport (
-    CHOICE_AUTO, CHOICE_GET, CHOICE_PIPELINE, OP_REGISTERED, PATIENT, PROMISE_EMPTY,
-    PROMISE_NONE, PROTOCOL_EAGER, PROTOCOL_GET,
-    PROTOCOL_NONE, PROTOCOL_PIPELINE, PROTOCOL_PLACED, PROTOCOL_PUT, REASON_ASKED, REASON_COST,
-    REASON_CREDIT, REASON_HELD, REASON_NONE, REASON_OFFER, REASON_ONLY, REASON_PEER, REASON_REFUSED,
-    REASON_SELF, REASON_SIZE, REASON_UNWAITED, WAITS_THERE, engine_t, offer_t, op_t, peer_t)
+    CHOICE_AUTO, CHOICE_GET, CHOICE_PIPELINE, OP_REGISTERED, PATIENT, PROMISE_EMPTY, PROMISE_NONE,
+    PROTOCOL_EAGER, PROTOCOL_GET, PROTOCOL_NONE, PROTOCOL_PIPELINE, PROTOCOL_PLACED, PROTOCOL_PUT,
+    REASON_COST, REASON_CREDIT, REASON_HELD, REASON_OFFER, REASON_ONLY, REASON_REFUSED,
+    REASON_SIZE, WAITS_THERE, engine_t, offer_t, op_t, peer_t)
 from pyrdv.fabrics.contract cimport ACCESS_LOCAL, ACCESS_REMOTE_READ, CAP_PINS
 from pyrdv.memory.mappings cimport cache_holds, cache_used, cache_uses
 
@@ -46,62 +47,68 @@ cdef enum:
 
 
 cdef inline void decide(op_t *op, int protocol, int reason) noexcept nogil:
-    op.protocol = <unsigned char> protocol
-    op.reason = <unsigned char> reason
+    op.protocol = <uint8_t> protocol
+    op.reason = <uint8_t> reason
 
 
-cdef inline void weigh(op_t *op, double cost, double instead) noexcept nogil:
-    op.cost = <float> cost
-    op.instead = <float> instead
+cdef inline void follow(op_t *op, const decision_t *found) noexcept nogil:
+    op.protocol = found.protocol
+    op.reason = found.reason
+    op.cost = <float> found.cost
+    op.instead = <float> found.instead
 
 
 # Both sides --------------------------------------------------------------------
 
-cdef double uses_near(engine_t *e, peer_t *p, op_t *op, uint64_t length, int access) noexcept nogil:
-    """Messages that a registration of this side would serve; 0: it is there."""
+cdef void facts_of(engine_t *e, peer_t *p, const op_t *op, uint64_t length,
+                   facts_t *facts) noexcept nogil:
+    facts.figures = &e.figures[fabric_index(e, p)]
+    facts.length = length
+    facts.asked = e.protocol
+    facts.pins = p.fabric.capabilities & CAP_PINS != 0
+    facts.registered = op.flags & OP_REGISTERED != 0
+    facts.waited = False
+    facts.near = facts.far = 0
+
+
+cdef void ask_cache(engine_t *e, peer_t *p, const op_t *op, int access,
+                    facts_t *facts) noexcept nogil:
+    """How often registrations of both sides would be used, as the cache guesses."""
     cdef int i = fabric_index(e, p)
-    if op.flags & OP_REGISTERED or cache_holds(e.cache, op.owner, i, op.buffer, length, access):
-        return 0
-    return cache_uses(e.cache, op.owner, i, access)
-
-
-cdef double uses_far(engine_t *e, peer_t *p, double near) noexcept nogil:
+    if not facts.registered and not cache_holds(e.cache, op.owner, i, op.buffer, facts.length,
+                                                access):
+        facts.near = cache_uses(e.cache, op.owner, i, access)
     # The other side is probably as new to its memory; what it offers to writes is not kept.
-    return near if e.cache.devices[fabric_index(e, p)].exposed & ACCESS_LOCAL == 0 else 1
+    facts.far = facts.near if e.cache.devices[i].exposed & ACCESS_LOCAL == 0 else 1
 
 
 cdef bint copying_pays(engine_t *e, peer_t *p, op_t *op, uint64_t length, int access,
                        bint sending, bint waited) noexcept nogil:
     """Whether `op` is to be copied, and not read; decides, and counts why."""
-    cdef double near, reading, copying
-    cdef bint cheaper
-    decide(op, PROTOCOL_GET, REASON_ONLY if e.protocol == CHOICE_AUTO else REASON_ASKED)
-    if e.protocol != CHOICE_AUTO or not p.fabric.capabilities & CAP_PINS \
-            or not e.figures[fabric_index(e, p)].known:
-        return False
-    if op.flags & OP_REGISTERED:
-        op.reason = REASON_HELD
-        return False
-    near = uses_near(e, p, op, length, access)
-    cheaper = figures_pick(&e.figures[fabric_index(e, p)], length, near,
-                           uses_far(e, p, near) if sending else 0, &reading, &copying)
-    cache_used(e.cache, op.owner)
-    weigh(op, reading, copying)
-    waited = waited and lane_idle(e, p, not sending)
-    if near == 0 and not (cheaper and waited):
-        e.counters.picks_cached += 1
-        op.reason = REASON_HELD
-    elif not cheaper:
-        e.counters.picks_fresh += 1
-        op.reason = REASON_COST
-    elif not waited:
-        e.counters.picks_unwaited += 1
-        op.reason = REASON_UNWAITED
-    else:
-        e.counters.picks_piped += 1
-        decide(op, PROTOCOL_PIPELINE, REASON_COST)
-        weigh(op, copying, reading)
-    return op.protocol == PROTOCOL_PIPELINE
+    cdef facts_t facts
+    cdef decision_t found
+    cdef bint weighing
+    facts_of(e, p, op, length, &facts)
+    weighing = (facts.asked == CHOICE_AUTO and facts.pins and facts.figures.known
+                and not facts.registered)
+    if weighing:
+        ask_cache(e, p, op, access, &facts)
+        if not sending:
+            facts.far = 0       # the sender's memory is registered, or it would have said so
+        facts.waited = waited and lane_idle(e, p, not sending)
+    rule_read(&facts, &found)
+    follow(op, &found)
+    if weighing:
+        cache_used(e.cache, op.owner)
+        if found.protocol == PROTOCOL_PIPELINE:
+            e.counters.picks_piped += 1
+        elif found.reason == REASON_HELD:
+            e.counters.picks_cached += 1
+        elif found.reason == REASON_COST:
+            e.counters.picks_fresh += 1
+        else:
+            e.counters.picks_unwaited += 1
+    return found.protocol == PROTOCOL_PIPELINE
 
 
 # The sender's side -------------------------------------------------------------
@@ -110,28 +117,26 @@ cdef bint choose_eager(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:
     return length <= eager_limit(e, p) and eager_allowed(e, p, length)
 
 
-cdef bint placing_pays(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
-    cdef double near, placing, reading
-    if e.protocol != CHOICE_AUTO:
-        decide(op, PROTOCOL_PLACED, REASON_ASKED)
-        return e.protocol == CHOICE_PIPELINE
-    near = uses_near(e, p, op, op.length, ACCESS_REMOTE_READ)
-    if not figures_place(&e.figures[fabric_index(e, p)], op.length, near, uses_far(e, p, near),
-                         &placing, &reading):
+cdef bint placing_pays(engine_t *e, peer_t *p, op_t *op, decision_t *found) noexcept nogil:
+    cdef facts_t facts
+    facts_of(e, p, op, op.length, &facts)
+    if facts.asked == CHOICE_AUTO:
+        ask_cache(e, p, op, ACCESS_REMOTE_READ, &facts)
+    if not rule_place(&facts, found):
         return False
-    cache_used(e.cache, op.owner)
-    decide(op, PROTOCOL_PLACED, REASON_COST)
-    weigh(op, placing, reading)
+    if facts.asked == CHOICE_AUTO:
+        cache_used(e.cache, op.owner)
     return True
 
 
 cdef bint place_try(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
-    if not place_ready(p, op.length) or not placing_pays(e, p, op):
+    cdef decision_t found
+    if not place_ready(p, op.length) or not placing_pays(e, p, op, &found):
         return False
     # Into a buffer that was offered for it, it is written without a copy.
     if p.offer_count and e.policy.find(e, p, op.context, op.tag) != NULL:
-        decide(op, PROTOCOL_NONE, REASON_NONE)
         return False
+    follow(op, &found)
     place_fill(e, p, op)
     return True
 
@@ -140,15 +145,12 @@ cdef int choose_rendezvous(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     """call.  Registered, or to be copied through lanes."""
     # Where its peer has offered buffers the next message may be written into one.
     cdef bint waited = (p.patience >= PATIENT and p.offer_count == 0 and waiting_here(e, op))
-    if e.protocol != CHOICE_PIPELINE:
-        # While there is memory that can be registered (R1).
-        lanes_keep(e, p)
-        if not copying_pays(e, p, op, op.length, ACCESS_REMOTE_READ, True, waited):
-            if op_register(e, op, p.rank, ACCESS_REMOTE_READ) == 0:
-                return CHOSEN
-            op.reason = REASON_REFUSED
-    else:
-        op.reason = REASON_ASKED
+    # While there is memory that can be registered (R1).
+    lanes_keep(e, p)
+    if not copying_pays(e, p, op, op.length, ACCESS_REMOTE_READ, True, waited):
+        if op_register(e, op, p.rank, ACCESS_REMOTE_READ) == 0:
+            return CHOSEN
+        op.reason = REASON_REFUSED
     if e.protocol != CHOICE_GET and lane_reserve(e, p, False):
         op.protocol = PROTOCOL_PIPELINE
         return CHOSEN
@@ -221,22 +223,3 @@ cdef void place_missed(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:
     if e.protocol == CHOICE_PIPELINE or figures_place(&e.figures[fabric_index(e, p)], length,
                                                       USES, USES, &placing, &reading):
         stand_consider(e, p)
-
-
-# For people --------------------------------------------------------------------
-
-#: Each `op.reason` in words.
-REASONS = {
-    REASON_NONE: "not chosen yet",
-    REASON_SIZE: "small",
-    REASON_CREDIT: "small, but the receiver has not taken enough of the earlier ones",
-    REASON_ASKED: "PYRDV_PROTOCOL",
-    REASON_ONLY: "nothing was measured or possible that could be compared",
-    REASON_HELD: "its memory is registered already",
-    REASON_COST: "costs less",
-    REASON_UNWAITED: "costs more, but one side may compute meanwhile",
-    REASON_REFUSED: "its memory could not be registered",
-    REASON_OFFER: "the receiver came first",
-    REASON_PEER: "the other side said so",
-    REASON_SELF: "to this process",
-}

@@ -4,6 +4,9 @@ from libc.stdint cimport uint64_t
 
 from pyrdv.engine.state cimport engine_t, figures_t, peer_t
 
+cdef enum:
+    BUFFER = 128 << 10          # bytes of a bounce buffer, where nobody says
+
 # Whether it costs less to copy `length` bytes through lanes than to read them; and the seconds of
 # both.  `near` and `far`: how many messages a registration on this side and on the other would
 # serve; 0: that side is registered.
@@ -17,6 +20,9 @@ cdef bint figures_place(const figures_t *f, uint64_t length, double near, double
                         double *placing, double *reading) noexcept nogil
 # The index of a peer's fabric in the engine.
 cdef int fabric_index(const engine_t *e, const peer_t *p) noexcept nogil
+# Needs the GIL.  Read a profile, a dict; `buffer`: bytes of a bounce buffer.  ValueError, KeyError,
+# TypeError.
+cdef int figures_fill(figures_t *f, object profile, object buffer) except -1
 # Needs the GIL.  Take over the profiles of the engine's fabrics, a sequence of dicts or None;
 # ValueError.
 cdef int figures_configure(engine_t *e, object profiles) except -1

@@ -6,7 +6,7 @@ are piecewise linear functions of the size.  Against his equation 9 two things a
 chunks are counted as the sender makes them, for buffers bound their growth; and what the receiver
 copies out behind the last WRITE is a whole chunk, for flags are not polled by default.
 
-One rule (`figures_pick`) serves the engine and `predict`, which ``pyrdv doctor`` prints.
+The comparisons here serve the rule (``rule``), and `predict`, which ``pyrdv doctor`` prints.
 """
 from libc.math cimport INFINITY
 from libc.stdint cimport uint32_t, uint64_t
@@ -24,7 +24,6 @@ cdef enum:
     FAVOUR = 110                # per cent of a READ's time that placing may take
     GROWTH_LEAST = 110
     GROWTH_MOST = 400
-    BUFFER = 128 << 10          # bytes of a bounce buffer, where nobody says
 
 
 cdef double at(const line_t *line, double size) noexcept nogil:
@@ -130,7 +129,7 @@ cdef double slope(const line_t *line) noexcept nogil:
         / (line.bytes[last] - line.bytes[last - 1])
 
 
-cdef int fill(figures_t *f, profile, buffer) except -1:
+cdef int figures_fill(figures_t *f, object profile, object buffer) except -1:
     cdef double copy, net
     memset(f, 0, sizeof(figures_t))
     fill_line(&f.net, "net", profile["net"])
@@ -167,18 +166,38 @@ cdef int figures_configure(engine_t *e, object profiles) except -1:
         e.figures[i].chunk_growth = CHUNK_GROWTH
     for i, profile in enumerate(profiles):
         if i < e.fabric_count and profile is not None:
-            fill(&e.figures[i], profile, e.lane_bytes)
+            figures_fill(&e.figures[i], profile, e.lane_bytes)
     return 0
 
 
 def check(profile):
     """Raise ValueError, KeyError or TypeError if the engine cannot read `profile`."""
     cdef figures_t f
-    fill(&f, profile, BUFFER)
+    figures_fill(&f, profile, BUFFER)
 
 
-def predict(profile, size, near=1.0, far=1.0, standing=False, buffer=BUFFER):
-    """Which way the engine would take, and what each way would cost.
+def seconds(points, size):
+    """Value at `size` of the piecewise linear function through `points`.
+
+    Parameters
+    ----------
+    points : sequence
+        Points of a profile: bytes, then seconds, which are added up.
+    size : int
+        Bytes.
+
+    Returns
+    -------
+    float
+        Below the first point and above the last it goes on as between the two nearest.
+    """
+    cdef line_t line
+    fill_line(&line, "points", points)
+    return at(&line, size)
+
+
+def predict(profile, size, near=1.0, far=1.0, buffer=BUFFER):
+    """What a message would cost by each way that the engine reckons with.
 
     Parameters
     ----------
@@ -189,31 +208,24 @@ def predict(profile, size, near=1.0, far=1.0, standing=False, buffer=BUFFER):
     near, far : float
         How many messages a registration on this side and on the other would serve; 0: it is
         there already.
-    standing : bool
-        Whether the receiver has given standing buffers.
     buffer : int
         Bytes of a bounce buffer.
 
     Returns
     -------
-    choice : {'placed', 'get', 'pipeline'}
-    seconds : dict of str to float
-        Of each of the three.
+    dict of str to float
+        Seconds by ``placed``, ``get`` and ``pipeline``.
     """
     cdef figures_t f
     cdef double placing, reading, copying
-    cdef bint place, pick
-    fill(&f, profile, buffer)
-    place = figures_place(&f, size, near, far, &placing, &reading)
-    pick = figures_pick(&f, size, near, far, &reading, &copying)
-    choice = "pipeline" if pick else "get"
-    if standing and size <= buffer and place:
-        choice = "placed"
-    return choice, {"placed": placing, "get": reading, "pipeline": copying}
+    figures_fill(&f, profile, buffer)
+    figures_place(&f, size, near, far, &placing, &reading)
+    figures_pick(&f, size, near, far, &reading, &copying)
+    return {"placed": placing, "get": reading, "pipeline": copying}
 
 
 def chunks(profile):
     """Bytes of a superpipeline's first chunk, and per cent of a chunk that the next one has."""
     cdef figures_t f
-    fill(&f, profile, BUFFER)
+    figures_fill(&f, profile, BUFFER)
     return f.chunk_first, f.chunk_growth

@@ -1,1 +1,0 @@
-REASONS: dict[int, str]
