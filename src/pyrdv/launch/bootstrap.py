@@ -322,11 +322,6 @@ class _Again(Exception):
     """Not now; worth another try while there is time."""
 
 
-def _bounded(what, value, limit):
-    if len(value) > limit:
-        raise BootstrapError(f"{what} of {len(value)} bytes is above the limit of {limit}")
-
-
 def _handshake(sock, launch, deadline):
     """Prove both sides; the reader with whatever came behind WELCOME, and the seal of what is sent.
     """
