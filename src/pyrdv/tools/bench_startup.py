@@ -232,12 +232,6 @@ def run_rank(options, comm):
     return 0, rows, facts, {"paper": PAPER}
 
 
-def words(options):
-    """The arguments that parse to `options` again, but for the files."""
-    out = ["--rounds", str(options.rounds), "--requests", options.requests]
-    return out + (["--counts", ",".join(map(str, options.counts))] if options.counts else [])
-
-
 def plot(path, content, plt):
     """Draw medians and ranges of both ways, and the ratio beside the paper's, into a PNG file."""
     rows, facts = content["rows"], content["machine"]
