@@ -6,6 +6,8 @@ from ..engine.engine import Engine
 from .group import Members
 from .info import Info
 
+def contexts_of(number: int) -> tuple[int, int]: ...
+
 class Identity:
     info: Info | None
     aftermath: Any

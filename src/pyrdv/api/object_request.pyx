@@ -223,7 +223,7 @@ cdef class ObjectRecv(Request):
         cdef Request part = Request.__new__(Request)
         room = objects.allocate(size, kind, &address)
         if self.post_part(address, size, cookie, &op):
-            raise self.comm.failure(4, self.source, self.tag, size, size)
+            raise self.comm.failure(OP_NO_MEMORY, self.source, self.tag, size, size)
         part.start(self.comm, op, room, True)
         self.buffers.append(room)
         self.parts.append(part)

@@ -6,7 +6,7 @@ import time
 from ipaddress import ip_address
 from socket import AF_INET, AF_INET6
 
-from libc.errno cimport errno
+from libc.errno cimport ENODEV, errno
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
@@ -222,7 +222,7 @@ cdef class VerbsFabric(Fabric):
                           f"taking {self.device} into use; {open_files()}")
 
     def _refusal(self, candidate, error):
-        if error == 19:  # ENODEV
+        if error == ENODEV:
             return (f"{candidate.address} leads to another RDMA device than {self.choice.device}, "
                     "for both are at one interface and the connection manager takes the first: "
                     "choose that one, or remove it (rdma link delete)")
