@@ -8,8 +8,8 @@ call of the client, because that call may have taken a notice from the descripto
 """
 
 import os
-from _socket import SHUT_WR
-from _thread import RLock
+from socket import SHUT_WR
+from threading import RLock
 from time import monotonic, sleep
 
 from pyrdv.errors import BootstrapError, ForkedError, PeerLostError, VersionError

@@ -1,12 +1,7 @@
 # cython: language_level=3
 """Python owner of one shm fabric: construction, addresses, counters."""
 import os
-
-# hashlib would load OpenSSL (about 8 ms and 3 MiB in every rank); the same BLAKE2b is built in.
-try:
-    from _blake2 import blake2b
-except ImportError:
-    from hashlib import blake2b
+from hashlib import blake2b
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.errno cimport errno
