@@ -26,7 +26,7 @@ from time import monotonic
 
 from pyrdv import doors
 from pyrdv.errors import LaunchError
-from pyrdv.launch.loop import READ
+from pyrdv.launch.events import READ
 
 HANDSHAKE_SECONDS = 5.0
 BACKLOG = 4096

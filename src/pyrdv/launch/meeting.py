@@ -15,7 +15,7 @@ from time import monotonic, sleep
 from pyrdv.errors import BootstrapError
 from pyrdv.foreign import shown
 from pyrdv.launch import bootstrap, dialing, server
-from pyrdv.launch.loop import Loop
+from pyrdv.launch.events import Loop
 
 
 class Host:
