@@ -175,7 +175,7 @@ cdef int put_transfer(verbs_t *f, link_t *link, int i, const work_request *r) no
     cdef bint reading = r.opcode == WR_READ
     if not memory_lkey(f, r.local_key, r.local, r.length, &sge.lkey):
         return FABRIC_INVALID
-    # One READ is left to the probe, if the device grants more than one.
+    # One READ is left to the ping, if the device grants more than one.
     if reading and link.reads >= (link.reads_max - 1 if link.reads_max > 1 else 1):
         return FABRIC_AGAIN
     wr.wr_id = wr_name(link)
