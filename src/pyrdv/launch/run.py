@@ -64,7 +64,7 @@ class Job:
     address : str
         Address to listen on.
     hosts : sequence of str, optional
-        Name of each rank's host, from `hosts.place`.
+        Name of each rank's host, from `hosts.assign`.
     agent : hosts.Agent, optional
         Command in front of that of each rank.
     keep_going : bool

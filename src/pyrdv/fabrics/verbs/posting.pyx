@@ -112,7 +112,7 @@ cdef uint64_t wr_name(const link_t *link) noexcept nogil:
     return <uint64_t> link.tag << 32 | (link.sq_head & 0x7FFFFFFF)
 
 
-cdef char *place(verbs_t *f, link_t *link, int i, uint32_t total) noexcept nogil:
+cdef char *copy_room(verbs_t *f, link_t *link, int i, uint32_t total) noexcept nogil:
     """Memory for a copy of `total` bytes, described in the i-th request; NULL: no slot."""
     cdef ibv_send_wr *wr = &f.wr[i]
     cdef ibv_sge *sge = &f.sge[i]
@@ -136,7 +136,7 @@ cdef char *place(verbs_t *f, link_t *link, int i, uint32_t total) noexcept nogil
     return where
 
 
-cdef void placed(verbs_t *f, link_t *link, int i, int kind) noexcept nogil:
+cdef void copy_count(verbs_t *f, link_t *link, int i, int kind) noexcept nogil:
     """Count the copied request `i`; every SIGNAL_EVERY-th asks for a completion (V6, V6a)."""
     cdef sq_entry_t *entry = entry_next(link, kind, 0)
     if not f.wr[i].send_flags & IBV_SEND_INLINE:
@@ -197,7 +197,7 @@ cdef int control_send(verbs_t *f, link_t *link, int kind, const void *payload,
             or link.sent - link.peer_freed + held(link) >= link.offer.recv_slots + CONTROL_SLOTS):
         return FABRIC_AGAIN
     remember(link, &before)
-    where = place(f, link, 0, VERBS_HEADER + length)
+    where = copy_room(f, link, 0, VERBS_HEADER + length)
     if where == NULL:
         return FABRIC_AGAIN
     head_fill(link, &head, kind, link.sequence + 1 if kind == KIND_BYE else 0)
@@ -205,7 +205,7 @@ cdef int control_send(verbs_t *f, link_t *link, int kind, const void *payload,
     if length:
         memcpy(where + VERBS_HEADER, payload, length)
     f.wr[0].opcode = IBV_WR_SEND
-    placed(f, link, 0, SQ_SEND)
+    copy_count(f, link, 0, SQ_SEND)
     link.sent += 1
     if kind == KIND_BYE:
         link.sequence += 1
