@@ -7,7 +7,7 @@ knock, no list of theirs shows a name that leads there, and nothing is left behi
 """
 
 import os
-from _socket import AF_UNIX, SOCK_CLOEXEC, SOCK_NONBLOCK, socket
+from socket import AF_UNIX, SOCK_CLOEXEC, SOCK_NONBLOCK, socket
 
 BACKLOG = 4096
 
@@ -59,6 +59,6 @@ def _try_door(door, kind, place):
     caller = socket(AF_UNIX, kind | SOCK_CLOEXEC | SOCK_NONBLOCK)
     try:
         caller.connect(path_to(os.getpid(), place))
-        os.close(door._accept()[0])
+        door.accept()[0].close()
     finally:
         caller.close()

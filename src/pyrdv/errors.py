@@ -326,10 +326,6 @@ class StateError(Error):
     """A call at a time when it cannot work."""
 
 
-class NotInitializedError(StateError):
-    """The world of this process does not exist yet."""
-
-
 class FinalizedError(StateError):
     """The world of this process has ended."""
 
@@ -358,7 +354,6 @@ class VersionError(BootstrapError):
 
 # --- engine status -> exception ------------------------------------------------------------------
 
-STATUS_OK = 0
 STATUS_TRUNCATED = 1
 STATUS_PEER_LOST = 2
 STATUS_CANCELLED = 3

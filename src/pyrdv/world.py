@@ -1,6 +1,6 @@
 """The world of this process: from launch to finalize.
 
-The only file that names concrete fabrics and progress modes.  What ranks agree on at start:
+The only file that names concrete fabrics, those of `tools` apart.  What ranks agree on at start:
 
 W1. One exchange of cards tells where everybody is.  From it alone every rank finds by the same
     rule whether verbs is needed, so either all ranks make the second exchange or none.
@@ -140,9 +140,12 @@ class Ways:
                 f"{places.describe(self._cards)}; unset it, so that RDMA verbs connects those that "
                 "cannot, or start all ranks on one host as one user",
                 variable="PYRDV_FABRIC", value="shm")
+        from pyrdv.fabrics import verbs
+
         why = ""
         try:
-            self._verbs = self._make_verbs()
+            self._verbs = verbs.make(self.launch.rank, self.launch.size, self.launch.secret,
+                                     self.config)
         except (OSError, ValueError) as error:
             # Alike on the ranks of one host, so that they are told once.
             why = getattr(error, "strerror", None) or str(error)
@@ -156,23 +159,6 @@ class Ways:
             raise self._no_device(failed)
         self._verbs.set_peers([answer[1:] if served else None
                                for answer, served in zip(answers, far, strict=True)])
-
-    def _make_verbs(self):
-        """The verbs fabric; OSError or ValueError says why there can be none."""
-        from pyrdv.fabrics import verbs
-
-        if not verbs.built():
-            raise OSError(verbs.NOT_BUILT)
-        from pyrdv.fabrics.verbs.fabric import VerbsFabric
-
-        config = self.config
-        device, _, port = config.rdma_device.partition(":")
-        if not (port.isascii() and port.isdecimal() or config.rdma_device == device):
-            raise ValueError(f"PYRDV_RDMA_DEVICE={config.rdma_device!r} is not NAME or NAME:PORT; "
-                             "correct it or unset it")
-        return VerbsFabric(self.launch.rank, self.launch.size, self.launch.secret, device=device,
-                           port=int(port or 0), gid=config.rdma_gid, ring=config.rdma_ring,
-                           peer_timeout=config.peer_timeout)
 
     def figures(self):
         """What messages over each fabric cost (PYRDV_PROFILE)."""

@@ -12,7 +12,7 @@ from pyrdv.fabrics.probe import OK, PACKET, Probe
 from pyrdv.fabrics.shm import ShmFabric
 
 TOKEN = b"a job's secret"
-HELLO = struct.Struct("<QIIIIQQ32s")  # magic version from to staged probe-address probe digest
+HELLO = struct.Struct("<QIIIIQQ32s")  # magic version from to staged mark-address mark digest
 # magic version pid probe-address probe space reach place length name
 ADDRESS = struct.Struct("<QIIQQQQiI64s")
 MAGIC = int.from_bytes(b"PRDVSHM1", "little")
@@ -89,10 +89,10 @@ class RawPeer:
         self.probe = bytearray(8)
         self.socket = self.memory = self.into = self.into_socket = None
 
-    def address(self, probe_address=0, probe=1):
+    def address(self, mark_address=0, mark=1):
         """An address for ``set_peers``."""
         return ADDRESS.pack(
-            MAGIC, VERSION, os.getpid(), probe_address, probe, os.stat("/proc/self/ns/pid").st_ino,
+            MAGIC, VERSION, os.getpid(), mark_address, mark, os.stat("/proc/self/ns/pid").st_ino,
             0, -1, len(self.name), self.name
         )
 
@@ -119,7 +119,7 @@ class RawPeer:
     def hello(self, **changes):
         """The bytes of a hello."""
         fields = {"magic": MAGIC, "version": VERSION, "from_rank": self.rank, "to_rank": self.to,
-                  "staged": 0, "probe_address": 0, "probe": 1, "digest": self.digest} | changes
+                  "staged": 0, "mark_address": 0, "mark": 1, "digest": self.digest} | changes
         return HELLO.pack(*fields.values())
 
     def connect(self, target, size=PLAIN):

@@ -286,7 +286,7 @@ def connected_for_help(end, peer):
     word = bytearray(os.urandom(8))
     place = end.register(word)
     fd = peer.segment()
-    hello = peer.hello(probe_address=place.address, probe=int.from_bytes(word, "little"))
+    hello = peer.hello(mark_address=place.address, mark=int.from_bytes(word, "little"))
     socket.send_fds(peer.dial(end.fabric.address), [hello], [fd])
     os.close(fd)
     end.maintain()
@@ -439,7 +439,7 @@ def test_staged_requests_of_a_hostile_peer(peer):
 
 
 def test_a_stranger_at_the_address_gets_no_channel(end, peer):
-    end.fabric.set_peers([None, peer.address(probe=5), None])
+    end.fabric.set_peers([None, peer.address(mark=5), None])
     assert end.connect(1) == OK  # same user: it is sent a hello with a digest only
     fields = peer.accept()
     assert TOKEN not in b"".join(f if isinstance(f, bytes) else b"" for f in fields)

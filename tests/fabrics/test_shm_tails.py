@@ -154,7 +154,7 @@ def test_nonsense_in_a_tail():
     places = [end.register(one) for one in (word, room, data)]
     fd = peer.segment()
     socket.send_fds(peer.dial(end.fabric.address), [peer.hello(
-        probe_address=places[0].address, probe=int.from_bytes(word, "little"))], [fd])
+        mark_address=places[0].address, mark=int.from_bytes(word, "little"))], [fd])
     os.close(fd)
     end.maintain()
     struct.pack_into("<II56s", peer.memory, TAILS, 2**32 - 1, 77, b"x" * 56)

@@ -15,9 +15,9 @@ from pyrdv.fabrics.verbs.gids import (
     Gid,
     advertise,
     describe,
+    locate,
     match,
     mismatch,
-    place,
     rank,
     subnet,
 )
@@ -30,7 +30,7 @@ def table(*rows, here):
     gids = []
     for index, row in enumerate(rows):
         kind, text = row or (ROCE_V2, None)
-        gids.append(place(Gid(index, raw(text) if text else EMPTY, kind), here))
+        gids.append(locate(Gid(index, raw(text) if text else EMPTY, kind), here))
     return gids
 
 
@@ -105,42 +105,42 @@ def test_interface_that_is_down():
 def test_interface_of_another_namespace():
     """Same index, same name, same address: each alone must not be taken for the interface."""
     gid = Gid(0, raw("10.0.0.2"), ROCE_V2, "eth0", 4)
-    assert "not set at interface eth0" in place(gid, [ETH]).problem
+    assert "not set at interface eth0" in locate(gid, [ETH]).problem
     gid = Gid(0, raw("10.0.0.1"), ROCE_V2, "eth0", 5)
-    assert "not set" in place(gid, [ETH]).problem
+    assert "not set" in locate(gid, [ETH]).problem
     gid = Gid(0, raw("10.0.0.1"), ROCE_V2, "eth1", 4)
-    assert "not set" in place(gid, [ETH]).problem
+    assert "not set" in locate(gid, [ETH]).problem
     gid = Gid(0, raw("10.0.0.1"), ROCE_V2, "eth0", 4)
-    assert place(gid, [ETH]).addresses == (Address("10.0.0.1", 24),)
+    assert locate(gid, [ETH]).addresses == (Address("10.0.0.1", 24),)
 
 
 def test_address_of_a_vlan_is_found_at_the_vlan():
     vlan = interface("eth0.7", 9, "10.7.0.1/24")
-    placed = place(Gid(3, raw("10.7.0.1"), ROCE_V2, "", 9), [ETH, vlan])
-    assert (placed.netdev, placed.ifindex) == ("eth0.7", 9)
+    located = locate(Gid(3, raw("10.7.0.1"), ROCE_V2, "", 9), [ETH, vlan])
+    assert (located.netdev, located.ifindex) == ("eth0.7", 9)
 
 
 def test_iwarp_takes_the_addresses_of_its_interface():
     gid = Gid(0, MAC + bytes(10), IWARP)
     assert gid.text == "02:fc:00:00:00:01"
-    placed = place(gid, [interface("lo", 1, "127.0.0.1/8", hardware=bytes(6)), ETH])
-    assert placed.netdev == "eth0"
-    assert addresses(rank([placed]))[:3] == ["10.0.0.1", "fd00::1", "2001:db8::1"]
-    assert {one.gid_index for one in rank([placed])} == {0}
+    located = locate(gid, [interface("lo", 1, "127.0.0.1/8", hardware=bytes(6)), ETH])
+    assert located.netdev == "eth0"
+    assert addresses(rank([located]))[:3] == ["10.0.0.1", "fd00::1", "2001:db8::1"]
+    assert {one.gid_index for one in rank([located])} == {0}
 
 
 def test_iwarp_does_not_take_an_interface_by_its_index_alone():
     gid = Gid(0, bytes.fromhex("020000000099") + bytes(10), IWARP, "", ETH.index)
-    assert "no interface" in place(gid, [ETH]).problem
+    assert "no interface" in locate(gid, [ETH]).problem
     # Over an interface without hardware address the GID is made up, so the index must do.
     tun = interface("tun0", 7, "10.3.0.1/32", hardware=b"")
-    placed = place(Gid(0, bytes(range(1, 7)) + bytes(10), IWARP, "", 7), [ETH, tun])
-    assert placed.addresses == (Address("10.3.0.1", 32),)
+    located = locate(Gid(0, bytes(range(1, 7)) + bytes(10), IWARP, "", 7), [ETH, tun])
+    assert located.addresses == (Address("10.3.0.1", 32),)
 
 
 def test_iwarp_interface_without_address():
-    placed = place(Gid(0, MAC + bytes(10), IWARP), [interface("eth0", 4)])
-    assert placed.problem == "interface eth0 has no IP address"
+    located = locate(Gid(0, MAC + bytes(10), IWARP), [interface("eth0", 4)])
+    assert located.problem == "interface eth0 has no IP address"
 
 
 def test_infiniband_is_reached_by_ipoib():
@@ -148,10 +148,10 @@ def test_infiniband_is_reached_by_ipoib():
     head = bytes.fromhex("80000048")  # number of its queue pair
     ib0 = interface("ib0", 6, "10.8.0.1/24", hardware=head + guid)
     other = interface("ib1", 7, "10.9.0.1/24", hardware=head + guid[:-1] + b"0")
-    placed = place(Gid(0, guid, INFINIBAND), [ETH, other, ib0])
-    (only,) = rank([placed])
+    located = locate(Gid(0, guid, INFINIBAND), [ETH, other, ib0])
+    (only,) = rank([located])
     assert (only.address, only.kind, only.netdev) == ("10.8.0.1", INFINIBAND, "ib0")
-    assert "IPoIB" in place(Gid(0, guid, INFINIBAND), [ETH, other]).problem
+    assert "IPoIB" in locate(Gid(0, guid, INFINIBAND), [ETH, other]).problem
 
 
 def test_one_address_under_several_entries_appears_once():

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from pyrdv.launch import bootstrap, env, frames, server
-from pyrdv.launch.loop import Loop
+from pyrdv.launch.events import Loop
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "150"))
 # The test suite tries the same bytes each time; `make fuzz` tries new ones by its seed.

@@ -183,6 +183,32 @@ def test_exceptions_are_used():
     assert not stale, f"no longer needed: {stale}"
 
 
+def private_modules(edges):
+    """Imports of modules outside the package that their owner hides behind an underscore."""
+    return [f"{edge.module}, line {edge.line}: {edge.target}" for edge in edges
+            if edge.target.startswith("_") and not edge.target.startswith("__future__")]
+
+
+def test_modules_of_the_library_are_the_public_ones():
+    edges = [edge for path in package_files() for edge in reading.imports(path)]
+    for folder in ("tests", "benchmarks", "examples"):
+        for path in reading.sources(".py", under=folder):
+            name = str(path.relative_to(reading.ROOT))
+            edges += reading.python_imports(name, path.read_text(encoding="utf-8"))
+    assert len(edges) > 1000, "the reader found hardly any import: it is broken"
+    assert private_modules(edges) == []
+
+
+@pytest.mark.parametrize("read, text", [
+    (reading.python_imports, "import os\nfrom _socket import socket"),
+    (reading.python_imports, "def f():\n    import _thread"),
+    (reading.cython_imports, "import os\ntry:\n    from _blake2 import blake2b"),
+])
+def test_planted_private_module_is_caught(read, text):
+    (complaint,) = private_modules(read("pyrdv.launch.frames", text))
+    assert complaint.startswith("pyrdv.launch.frames, line ")
+
+
 PLANTED_PYTHON = [
     ("pyrdv.memory.pool", "import pyrdv.engine.op", "pyrdv.engine"),
     ("pyrdv.memory.pool", "from pyrdv import api", "pyrdv.api"),

@@ -44,7 +44,7 @@ def test_host_lists_that_are_none(text, part):
      ("a,b", 2, "ab"), ("a:1,b:3", 4, "abbb"), ("a:3,b:3", 4, "aaab"), ("a:3,b:3", 2, "aa"),
      ("a:2,b:1", None, "aab")])
 def test_placement(text, size, placed):
-    assert hosts.place(hosts.parse(text), size) == list(placed)
+    assert hosts.assign(hosts.parse(text), size) == list(placed)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_placement(text, size, placed):
      ("a,b", 1, "1 rank for 2 hosts")])
 def test_placement_that_cannot_be(text, size, part):
     with pytest.raises(LaunchError, match=part):
-        hosts.place(hosts.parse(text), size)
+        hosts.assign(hosts.parse(text), size)
 
 
 def test_agent_words():

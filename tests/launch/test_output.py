@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from pyrdv.launch.loop import Loop
+from pyrdv.launch.events import Loop
 from pyrdv.launch.output import HIGH, LINE_MAX, Sink, Stream
 
 WRITER = """

@@ -10,7 +10,7 @@ import pytest
 
 from pyrdv.errors import BootstrapError, LaunchError, PeerLostError, VersionError
 from pyrdv.launch import bootstrap, dialing, env, frames, gate, server
-from pyrdv.launch.loop import Loop
+from pyrdv.launch.events import Loop
 from tests.support import strangers
 from tests.support.bench import SECRET, at_once, wait_notices
 from tests.support.jobs import wait_until

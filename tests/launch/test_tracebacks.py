@@ -2,7 +2,7 @@
 
 import pytest
 
-from pyrdv.launch.loop import Loop
+from pyrdv.launch.events import Loop
 from pyrdv.launch.tracebacks import MOST, Tracebacks
 
 SIMPLE = (b'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n'

@@ -6,7 +6,7 @@ import threading
 import time
 
 from pyrdv.launch import bootstrap, env, server
-from pyrdv.launch.loop import Loop
+from pyrdv.launch.events import Loop
 
 SECRET = b"s" * 32
 

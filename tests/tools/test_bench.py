@@ -12,7 +12,7 @@ import sys
 import numpy as np
 import pytest
 
-from pyrdv.tools import bench, bench_kernels, bench_report
+from pyrdv.tools import bench, bench_kernels, bench_report, bench_startup, cli
 
 LIMIT = 120
 QUICK = ["--seconds", "0.02"]
@@ -136,14 +136,24 @@ def test_plot(tmp_path):
     assert width >= 800 and height >= 400
 
 
-def test_words_parse_to_the_same_options():
-    for given in (
-        ["latency", "--sizes", "1,2K", "--pin"],
-        ["bandwidth", "--buffers", "fresh,slots", "--window", "3", "--json", "a b.json"],
-        ["rate", "--iterations", "9", "--seconds", "0.125", "--plot", "x.png"],
-    ):
-        options = parse(*given)
-        assert parse(*bench.words(options)) == options
+@pytest.mark.parametrize("ranks, given", [
+    ("2", ["bench", "latency", "--sizes", "1,2K", "--pin"]),
+    ("4", ["bench", "rate", "-n", "4", "--iterations", "9", "--seconds", "0.125"]),
+    ("4", ["bench", "startup", "--counts", "4,2", "--requests", "all", "--json", "a b.json"]),
+    ("2", ["bench", "first-touch", "--sizes", "1M,64K", "--no-pin"]),
+    ("6", ["bench", "kernels", "-n", "6", "--kernels", "cg"]),
+    ("2", ["bench", "exchange", "--models", "2", "--ratios", "0.25"]),
+    ("2", ["tune", "--fabric", "shm", "--seconds", "0.125"]),
+])
+def test_ranks_are_told_the_words_as_they_were_given(monkeypatch, tmp_path, ranks, given):
+    started = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYRDV_RANK", raising=False)
+    monkeypatch.setattr(cli, "_COMMANDS", {**cli._COMMANDS, "run": started.append})
+    monkeypatch.setattr(bench_startup, "refusal", lambda: None)
+    cli.main(given)
+    command, *words = given
+    assert started == [["-n", ranks, "-m", f"pyrdv.tools.{command}", *words]]
 
 
 @pytest.mark.parametrize(

@@ -65,11 +65,7 @@ def test_bad_options_are_named(capsys, words, told):
     assert told in capsys.readouterr().err
 
 
-def test_words_parse_to_the_same_options():
-    for given in (["startup"], ["startup", "--counts", "4,2,8", "--rounds", "3"],
-                  ["startup", "--requests", "all", "--json", "a b.json", "--plot", "x.png"]):
-        options = parse(*given)
-        assert parse(*bench.words(options)) == options
+def test_counts_are_sorted_and_occur_once():
     assert parse("startup", "--counts", "4,2,4").counts == [2, 4]
 
 

@@ -1,6 +1,6 @@
 # cython: language_level=3
 """Communicators as users see them."""
-from pyrdv.api.messages cimport ObjectMessages
+from pyrdv.api.object_messages cimport ObjectMessages
 
 
 cdef class Comm(ObjectMessages):

@@ -7,8 +7,8 @@ from ..engine.engine import Engine
 from .core import CommBase
 from .groups import Group
 from .info import Info
-from .messages import ObjectMessages
 from .naming import Offers
+from .object_messages import ObjectMessages
 
 KEY_TAG_UB: int
 

@@ -6,9 +6,9 @@ Collective operations are added by `pyrdv.collectives`.
 from libc.stdint cimport uint32_t
 
 from pyrdv.api.core cimport CONTEXT_COLLECTIVE, CONTEXT_GROUP, CommBase
-from pyrdv.api.group cimport Members
-from pyrdv.api.messages cimport ObjectMessages
+from pyrdv.api.members cimport Members
 from pyrdv.api.naming cimport name_missing
+from pyrdv.api.object_messages cimport ObjectMessages
 from pyrdv.engine.engine cimport Engine
 
 from pyrdv.api.constants import CONGRUENT, IDENT, SIMILAR, TAG_UB, UNDEFINED, UNEQUAL

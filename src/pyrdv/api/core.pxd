@@ -2,7 +2,7 @@
 """What every communicator is: an engine, members, contexts."""
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
-from pyrdv.api.group cimport Members
+from pyrdv.api.members cimport Members
 from pyrdv.engine.engine cimport Engine, own_process
 
 

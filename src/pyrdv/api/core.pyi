@@ -3,8 +3,10 @@
 from typing import Any, Self
 
 from ..engine.engine import Engine
-from .group import Members
 from .info import Info
+from .members import Members
+
+def contexts_of(number: int) -> tuple[int, int]: ...
 
 class Identity:
     info: Info | None

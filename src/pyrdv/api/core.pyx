@@ -8,13 +8,19 @@ from pyrdv.engine.calls cimport engine_peer_finished
 from pyrdv.engine.engine cimport Engine, own_process
 from pyrdv.engine.lacking cimport lack, reason
 from pyrdv.engine.state cimport (
-    OP_FINALIZED, OP_LACKING, OP_NO_MEMORY, OP_NOT_REGISTERED, OP_PEER_LOST, OP_TRUNCATED)
+    OP_CANCELLED, OP_FINALIZED, OP_LACKING, OP_NO_MEMORY, OP_NOT_REGISTERED, OP_PEER_LOST,
+    OP_TRUNCATED)
 
 from weakref import ref
 
 from pyrdv.api.constants import TAG_UB
 from pyrdv.errors import (
     CommunicatorError, FinalizedError, ForkedError, RankError, TagError, from_status)
+
+
+def contexts_of(uint32_t number):
+    """First and count of the engine's contexts that communicator `number` has."""
+    return number * CONTEXTS, CONTEXTS
 
 
 cdef str hint(Engine engine):
@@ -177,7 +183,7 @@ cdef class CommBase:
             lost = from_status(error, peer=peer, reason=self.why(peer))
             lost.communicator = self.context // CONTEXTS
             return lost
-        if error == 3:
+        if error == OP_CANCELLED:
             return from_status(error, source=peer, tag=tag)
         if error == MET_OBJECT or error == MET_BUFFER:
             return from_status(error, message_bytes=total, source=peer, tag=tag)

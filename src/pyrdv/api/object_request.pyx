@@ -19,8 +19,8 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, uint64_t
 
 from pyrdv.api cimport objects
-from pyrdv.api.collector cimport number
 from pyrdv.api.core cimport CONTEXT_PARTS, MET_BUFFER, PROC_NULL_, CommBase
+from pyrdv.api.object_parts cimport number
 from pyrdv.api.refused cimport drop_parts, refuse_message, usable
 from pyrdv.api.request cimport Request
 from pyrdv.engine.calls cimport (
@@ -223,7 +223,7 @@ cdef class ObjectRecv(Request):
         cdef Request part = Request.__new__(Request)
         room = objects.allocate(size, kind, &address)
         if self.post_part(address, size, cookie, &op):
-            raise self.comm.failure(4, self.source, self.tag, size, size)
+            raise self.comm.failure(OP_NO_MEMORY, self.source, self.tag, size, size)
         part.start(self.comm, op, room, True)
         self.buffers.append(room)
         self.parts.append(part)

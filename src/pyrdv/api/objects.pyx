@@ -10,7 +10,7 @@ What must hold:
    as themselves. None of them is copied on the receiving side.
 4. A head from a peer is checked in full before any of its numbers is used (R8).
 
-`pyrdv.api.collector` decides what stays in the stream and what becomes a part.
+`pyrdv.api.object_parts` decides what stays in the stream and what becomes a part.
 
 A framed head, little-endian::
 
@@ -35,7 +35,7 @@ from libc.string cimport memcmp, memcpy
 cimport numpy as cnp
 
 from pyrdv.api.buffers cimport acquire, span
-from pyrdv.api.collector cimport Collector, collect, number
+from pyrdv.api.object_parts cimport Collector, collect, number
 
 from pyrdv.errors import ArgumentError
 

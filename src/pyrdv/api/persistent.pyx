@@ -12,7 +12,7 @@ from pyrdv.api.buffers cimport acquire, span
 from pyrdv.api.core cimport ANY_SOURCE_, ANY_TAG_NUMBER, CommBase
 from pyrdv.api.naming cimport name_missing
 from pyrdv.api.request cimport Request, withdraw
-from pyrdv.api.several cimport requests_of
+from pyrdv.api.request_lists cimport requests_of
 from pyrdv.api.status cimport Status
 
 from pyrdv.api import buffered

@@ -8,7 +8,8 @@ from pyrdv.api.p2p cimport BufferMessages
 from pyrdv.api.request cimport Request
 from pyrdv.api.status cimport Status
 from pyrdv.engine.calls cimport engine_deaths, engine_peer_died, engine_probe, envelope_t
-from pyrdv.engine.state cimport ANY_PEER, OP_FINALIZED, message_t
+from pyrdv.engine.state cimport (
+    ANY_PEER, OP_FINALIZED, OP_PEER_LOST, PEER_CLOSED, PEER_LOST, message_t)
 from pyrdv.progress.polling cimport (
     alone, help_pending, patience_looks, patience_reset, patience_t, wait_turn)
 
@@ -46,11 +47,13 @@ cdef class ProbedMessages(BufferMessages):
 
     cdef int expect(self, long long source) except -1:
         """Raise if nothing can come from `source` any more."""
+        cdef uint8_t state
         if self.engine.ending:
             raise from_status(OP_FINALIZED, what="a probe")
         if source >= 0:
-            if glance8(&self.engine.c.peers[self.members.to_world(<int> source)].state) in (2, 3):
-                raise self.failure(2, <int> source, 0, 0, 0)
+            state = glance8(&self.engine.c.peers[self.members.to_world(<int> source)].state)
+            if state == PEER_CLOSED or state == PEER_LOST:
+                raise self.failure(OP_PEER_LOST, <int> source, 0, 0, 0)
         elif self.members.size > 1 and alone(self.engine, self.context):
             raise PeerLostError("a probe for any source can never succeed: all other ranks "
                                 "have finished", peer=ANY_SOURCE_, reason="finished")

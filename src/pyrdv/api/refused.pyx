@@ -15,8 +15,8 @@ What must hold:
 cimport cython
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
-from pyrdv.api.collector cimport number
 from pyrdv.api.core cimport CONTEXT_PARTS, CommBase
+from pyrdv.api.object_parts cimport number
 from pyrdv.api.objects cimport HEAD_COOKIE, HEAD_COUNT, PART_ENTRY_BYTES, framed
 from pyrdv.engine.calls cimport (
     engine_recv_late, engine_recv_matched, engine_release, engine_under_way)

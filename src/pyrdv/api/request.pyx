@@ -15,7 +15,7 @@ from libc.stdint cimport uint32_t
 from pyrdv.api.core cimport ANY_SOURCE_, ANY_TAG_NUMBER, MET_OBJECT, CommBase
 from pyrdv.api.naming cimport name_missing
 from pyrdv.api.refused cimport forsake, refuse_object, usable
-from pyrdv.api.several cimport (
+from pyrdv.api.request_lists cimport (
     all_complete, any_pending, chosen, complete_ones, describe_all, look_for_any, report_all,
     requests_of, results, statuses_of, wait_for_all, wait_for_any)
 from pyrdv.api.status cimport Status

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from pyrdv.api.core import contexts_of
 from pyrdv.api.datatypes import PREDEFINED
 from pyrdv.api.ops import BAND
 from pyrdv.collectives import aftermath, kinds, led, simple
@@ -24,8 +25,6 @@ from pyrdv.errors import CommunicatorError
 LIMIT = 65536
 #: Numbers of COMM_WORLD and COMM_SELF.
 RESERVED = 2
-#: Contexts of the engine that each communicator has.
-CONTEXTS = 4
 
 _TOKEN = b""
 _BYTE = PREDEFINED["BYTE"]
@@ -177,7 +176,7 @@ def _leave(call):
 def release(engine, number):
     """Give a number back in this process, once nothing is left that could match in it."""
     numbers = _numbers_of(engine) if engine not in _numbers else _numbers[engine]
-    if engine.uses(number * CONTEXTS, CONTEXTS):
+    if engine.uses(*contexts_of(number)):
         numbers.waiting.append(number)
     else:
         numbers.free(number)

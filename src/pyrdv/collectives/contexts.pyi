@@ -6,7 +6,6 @@ from ..api.communicator import Comm
 
 LIMIT: int
 RESERVED: int
-CONTEXTS: int
 
 def agree(comm: Comm, check: Callable[[], None] | None = None) -> int: ...
 def agree_among(view: Comm, tag: int) -> int: ...

@@ -8,8 +8,8 @@ call of the client, because that call may have taken a notice from the descripto
 """
 
 import os
-from _socket import SHUT_WR
-from _thread import RLock
+from socket import SHUT_WR
+from threading import RLock
 from time import monotonic, sleep
 
 from pyrdv.errors import BootstrapError, ForkedError, PeerLostError, VersionError
@@ -320,11 +320,6 @@ class Client:
 
 class _Again(Exception):
     """Not now; worth another try while there is time."""
-
-
-def _bounded(what, value, limit):
-    if len(value) > limit:
-        raise BootstrapError(f"{what} of {len(value)} bytes is above the limit of {limit}")
 
 
 def _handshake(sock, launch, deadline):

@@ -131,12 +131,12 @@ def main(options, program, args):
     try:
         config.load({**os.environ, **extra}, warn=_warn)
         hosts.check(options.hosts, options.agent)
-        placed = hosts.place(options.hosts, options.ranks) if options.hosts else None
-        size = len(placed) if placed else options.ranks or 1
+        assigned = hosts.assign(options.hosts, options.ranks) if options.hosts else None
+        size = len(assigned) if assigned else options.ranks or 1
         kind = "m" if options.module else "c" if options.code else ""
         job = Job(Program(program, args, kind, options.wrapped), size, options.prefix,
                   options.timeout, options.grace, options.kill_after, extra, options.address,
-                  placed, options.agent, options.keep_going)
+                  assigned, options.agent, options.keep_going)
         return job.run()
     except (LaunchError, ConfigError) as error:
         print(f"pyrdv run: {error}", file=sys.stderr)

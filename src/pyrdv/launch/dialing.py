@@ -1,7 +1,7 @@
 """Reaching the launcher: by its private door on the same machine, else at its TCP port."""
 
 import errno
-from _socket import (
+from socket import (
     AF_INET,
     AF_INET6,
     AF_UNIX,

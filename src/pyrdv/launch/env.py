@@ -24,8 +24,8 @@ started with the same variables (`ancestors`), or has joined, which sets ``PYRDV
 
 import os
 import sys
-from _socket import AF_INET6, SOCK_STREAM, getaddrinfo
-from _stat import S_ISSOCK
+from socket import AF_INET6, SOCK_STREAM, getaddrinfo
+from stat import S_ISSOCK
 
 from pyrdv.errors import ConfigError
 from pyrdv.foreign import shown
@@ -266,7 +266,9 @@ def _from_torchrun(environ, warn):
                    ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"))[:64]
     given = environ.get("PYRDV_SECRET")
     if given is None:
-        from pyrdv.launch.frames import SECRET_BYTES, blake2b
+        from hashlib import blake2b
+
+        from pyrdv.launch.frames import SECRET_BYTES
 
         text = f"{host} {port} {size} {job} {os.getuid()}"
         secret = blake2b(text.encode(), digest_size=SECRET_BYTES).digest()

@@ -26,13 +26,8 @@ connection can; it can do no more.
 import os
 import struct
 import sys
-from _operator import _compare_digest as same_digest
-
-# hashlib would load OpenSSL (about 8 ms and 3 MiB in every rank); the same BLAKE2b is built in.
-try:
-    from _blake2 import blake2b
-except ImportError:
-    from hashlib import blake2b
+from hashlib import blake2b
+from hmac import compare_digest as same_digest
 
 from pyrdv.foreign import shown
 

@@ -12,7 +12,7 @@ G4. Strangers cost a bounded time: after STRANGERS of them, each within a WINDOW
 """
 
 import os
-from _socket import (
+from socket import (
     AF_INET,
     AF_INET6,
     IPPROTO_TCP,
@@ -26,7 +26,7 @@ from time import monotonic
 
 from pyrdv import doors
 from pyrdv.errors import LaunchError
-from pyrdv.launch.loop import READ
+from pyrdv.launch.events import READ
 
 HANDSHAKE_SECONDS = 5.0
 BACKLOG = 4096
@@ -115,7 +115,7 @@ class Gate:
     def _accept(self, listener):
         for _ in range(STRANGERS):
             try:
-                fd, address = listener._accept()
+                sock, address = listener.accept()
             except BlockingIOError:
                 return
             except OSError:
@@ -125,20 +125,19 @@ class Gate:
                     self._loop.unwatch(listener.fileno())
                     self._loop.after(0.05, lambda: self._watch(listener))
                 return
-            self._take(fd, f"{address[0]}:{address[1]}" if address else "this machine",
+            self._take(sock, f"{address[0]}:{address[1]}" if address else "this machine",
                        listener is self._port)
             if listener is self._port and self._tired():
                 return
 
-    def _take(self, fd, where, tcp):
-        sock = socket(fileno=fd)
+    def _take(self, sock, where, tcp):
         sock.setblocking(False)
         if tcp:
             sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
         peer = self._make(sock, where)
-        self.pending[fd] = peer
+        self.pending[peer.fd] = peer
         self._strangers += tcp
-        self._loop.watch(fd, READ, lambda: self._read(peer))
+        self._loop.watch(peer.fd, READ, lambda: self._read(peer))
         if self._sweep is None:
             self._sweep = self._loop.after(HANDSHAKE_SECONDS, self._drop_stalled)
         self._read(peer)

@@ -47,7 +47,7 @@ def _split(word):
     return name, int(digits)
 
 
-def place(hosts, size):
+def assign(hosts, size):
     """Give every rank a host, in blocks.
 
     Parameters

@@ -9,13 +9,13 @@ MASTER_PORT itself belongs to whoever made the variables; ranks meet at the next
 
 import os
 import sys
-from _thread import allocate_lock, start_new_thread
+from threading import Thread
 from time import monotonic, sleep
 
 from pyrdv.errors import BootstrapError
 from pyrdv.foreign import shown
 from pyrdv.launch import bootstrap, dialing, server
-from pyrdv.launch.loop import Loop
+from pyrdv.launch.events import Loop
 
 
 class Host:
@@ -36,9 +36,8 @@ class Host:
             self._loop, launch.size, launch.secret, launch.job, self._on_abort,
             lambda text: print(f"pyrdv: {shown(text, 8192)}", file=sys.stderr),
             host.strip("[]"), int(port))
-        self._running = allocate_lock()
-        self._running.acquire()
-        start_new_thread(self._run, ())
+        self._thread = Thread(target=self._run, daemon=True)
+        self._thread.start()
 
     def _on_abort(self, rank, code, text):
         print(f"pyrdv: rank {rank} ends the job with status {code}: {shown(text, 8192)}",
@@ -46,17 +45,14 @@ class Host:
         self._aborted = True
 
     def _run(self):
-        try:
-            while not self._aborted and len(self._server.ended) < self._size:
-                self._loop.turn()
-            self._server.close()
-        finally:
-            self._running.release()
+        while not self._aborted and len(self._server.ended) < self._size:
+            self._loop.turn()
+        self._server.close()
 
     def wait(self):
         """Wait until every rank has left; an interrupt ends the wait."""
-        while not self._running.acquire(timeout=1.0):
-            pass
+        while self._thread.is_alive():
+            self._thread.join(1.0)
 
 
 class HostingClient:

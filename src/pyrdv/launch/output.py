@@ -20,7 +20,7 @@ import stat
 from collections import deque
 from select import PIPE_BUF
 
-from pyrdv.launch.loop import READ, WRITE
+from pyrdv.launch.events import READ, WRITE
 from pyrdv.launch.tracebacks import Tracebacks
 
 LINE_MAX = 64 << 10

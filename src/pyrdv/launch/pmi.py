@@ -14,12 +14,12 @@ P4. The manager is trusted: rank 0 publishes the job's secret through it. What i
 """
 
 import os
-from _socket import AF_INET, AF_UNIX, IPPROTO_TCP, SOCK_STREAM, TCP_NODELAY, socket
-from _stat import S_ISFIFO
-from _thread import RLock
 from base64 import b64decode, urlsafe_b64encode
 from fcntl import ioctl
+from socket import AF_INET, AF_UNIX, IPPROTO_TCP, SOCK_STREAM, TCP_NODELAY, socket
+from stat import S_ISFIFO
 from termios import FIONREAD
+from threading import RLock
 from time import monotonic, sleep
 
 from pyrdv.errors import BootstrapError, ForkedError

@@ -30,8 +30,8 @@ from pyrdv.launch.descriptors import (
     why_not_started,
     why_not_written,
 )
+from pyrdv.launch.events import READ, Loop
 from pyrdv.launch.failures import Failures, Report, exit_status
-from pyrdv.launch.loop import READ, Loop
 from pyrdv.launch.program import CANNOT_EXECUTE, find_executable
 from pyrdv.launch.rank import Rank, signal_name
 from pyrdv.launch.spawn import spawn
@@ -64,7 +64,7 @@ class Job:
     address : str
         Address to listen on.
     hosts : sequence of str, optional
-        Name of each rank's host, from `hosts.place`.
+        Name of each rank's host, from `hosts.assign`.
     agent : hosts.Agent, optional
         Command in front of that of each rank.
     keep_going : bool

@@ -9,7 +9,7 @@ it starts; then the rank takes the secret out of the descriptor that the wrapper
 """
 
 import os
-from _stat import S_ISFIFO
+from stat import S_ISFIFO
 
 from pyrdv.errors import ConfigError
 

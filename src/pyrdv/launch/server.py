@@ -1,6 +1,6 @@
 """The launcher's side of the bootstrap: authentication, exchange, notices.
 
-Runs inside the launcher's event loop (`loop.Loop`); nothing here blocks. Invariants beyond those
+Runs inside the launcher's event loop (`events.Loop`); nothing here blocks. Invariants beyond those
 of `frames`:
 
 S1. Connections that have not proved themselves are few and cost little: see `gate`.
@@ -14,8 +14,8 @@ from collections import deque
 from time import monotonic
 
 from pyrdv.launch import frames
+from pyrdv.launch.events import READ, WRITE
 from pyrdv.launch.gate import Gate
-from pyrdv.launch.loop import READ, WRITE
 
 MAX_QUEUED = 64 << 20
 # A connection that ends without LEAVE: the exit status of the process usually follows at once and

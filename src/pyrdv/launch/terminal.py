@@ -5,7 +5,7 @@ import termios
 from fcntl import ioctl
 from select import PIPE_BUF
 
-from pyrdv.launch.loop import READ, WRITE
+from pyrdv.launch.events import READ, WRITE
 
 
 class TerminalInput:

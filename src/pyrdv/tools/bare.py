@@ -8,42 +8,16 @@ import os
 import sys
 
 from pyrdv import config
+from pyrdv.fabrics import verbs
 from pyrdv.fabrics.meter import Meter
 from pyrdv.fabrics.probe import Probe
+from pyrdv.fabrics.shm.fabric import ShmFabric
 
 KINDS = ("shm", "verbs")
 
 
 class Unavailable(Exception):
     """There can be no such fabric between the two; the text says why, on whose side."""
-
-
-def chosen_device(settings):
-    """Name, port and GID index that the settings ask for, as `VerbsFabric` takes them."""
-    device, colon, port = settings.rdma_device.partition(":")
-    if colon and not (port.isascii() and port.isdecimal()):
-        raise ValueError(f"PYRDV_RDMA_DEVICE={settings.rdma_device!r} is not NAME or NAME:PORT; "
-                         "correct it or unset it")
-    return {"device": device, "port": int(port or 0), "gid": settings.rdma_gid}
-
-
-def make_verbs(rank, size, token, settings):
-    """A verbs fabric as the settings want it; OSError or ValueError says why there is none."""
-    from pyrdv.fabrics import verbs
-
-    if not verbs.built():
-        raise OSError(verbs.NOT_BUILT)
-    from pyrdv.fabrics.verbs.fabric import VerbsFabric
-
-    return VerbsFabric(rank, size, token, ring=settings.rdma_ring,
-                       peer_timeout=settings.peer_timeout, **chosen_device(settings))
-
-
-def make_shm(rank, size, token, settings):
-    """A shared memory fabric as the settings want it."""
-    from pyrdv.fabrics.shm.fabric import ShmFabric
-
-    return ShmFabric(rank, size, token, settings.single_copy)
 
 
 class Pair:
@@ -127,7 +101,10 @@ def open_pair(comm, kind, settings=None):
     token = comm.bcast(os.urandom(32), root=0)
     fabric, why = None, ""
     try:
-        fabric = (make_verbs if kind == "verbs" else make_shm)(rank, 2, token, settings)
+        if kind == "verbs":
+            fabric = verbs.make(rank, 2, token, settings)
+        else:
+            fabric = ShmFabric(rank, 2, token, settings.single_copy)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
     reasons, addresses = zip(*comm.allgather((why, fabric.address if fabric else b"")), strict=True)

@@ -8,7 +8,6 @@ another shape is a module or an object of its own in `APART`, which has:
 ``ranks(options)``         how many ranks to start
 ``add_arguments(parser)``  its options, but for ``-n`` where any number does, and those of files
 ``refusal()``              why it cannot run on this host, in words; or None
-``words(options)``         the arguments that parse to `options` again
 ``run_rank(options, comm)``  measure as one rank; rank 0 prints; returns status, rows, facts, and
                            a dict of what else the JSON file holds
 ``plot(path, content, plt)``  draw the content of the JSON file into a PNG file
@@ -166,8 +165,8 @@ def is_rank():
     return "PYRDV_RANK" in os.environ
 
 
-def main(options):
-    """Run ``pyrdv bench`` with parsed `options`; return the exit status."""
+def main(options, words):
+    """Run ``pyrdv bench`` with `options`, parsed from `words`; return the exit status."""
     if is_rank():
         return run_rank(options)
     refusal = unwritable(options)
@@ -176,7 +175,7 @@ def main(options):
     if refusal:
         print(f"pyrdv bench: {refusal}", file=sys.stderr)
         return 2
-    return launch(options)
+    return launch(options, words)
 
 
 def unwritable(options):
@@ -192,37 +191,20 @@ def unwritable(options):
     return None
 
 
-def words(options):
-    """Return the arguments that parse to `options` again, but for the number of ranks."""
-    if options.benchmark in APART:
-        out = [options.benchmark, *APART[options.benchmark].words(options)]
-        for name in ("json", "plot"):
-            value = getattr(options, name)
-            out += [f"--{name}", value] if value is not None else []
-        return out
-    out = [options.benchmark, "--sizes", ",".join(map(str, options.sizes)),
-           "--seconds", repr(options.seconds)]
-    if options.benchmark == "bandwidth":
-        out += ["--buffers", ",".join(options.buffers)]
-    for name in ("iterations", "window", "json", "plot"):
-        value = getattr(options, name, None)
-        out += [f"--{name}", str(value)] if value is not None else []
-    return out + (["--pin"] if options.pin else [])
-
-
-def launch(options):
-    """Measure on ranks started by ``pyrdv run``; return its exit status."""
+def launch(options, words):
+    """Measure on ranks started by ``pyrdv run``, which parse `words` again; its exit status."""
     from pyrdv.tools import cli
 
     apart = APART.get(options.benchmark)
     ranks = apart.ranks(options) if apart else options.ranks or 2
-    return cli.main(["run", "-n", str(ranks), "-m", "pyrdv.tools.bench", *words(options)])
+    return cli.main(["run", "-n", str(ranks), "-m", "pyrdv.tools.bench", *words])
 
 
 def _rank_main():
     parser = argparse.ArgumentParser("pyrdv bench")
     add_arguments(parser)
-    return main(parser.parse_args())
+    words = sys.argv[1:]
+    return main(parser.parse_args(words), words)
 
 
 if __name__ == "__main__":

@@ -74,13 +74,6 @@ def refusal():
     return None
 
 
-def words(options):
-    """The arguments that parse to `options` again, but for the files and the ranks."""
-    out = ["--kernels", ",".join(options.kernels), "--bytes", str(options.bytes),
-           "--rounds", str(options.rounds), *protocols.pinning_words(options)]
-    return out + (["--iterations", str(options.iterations)] if options.iterations else [])
-
-
 def measure(team, options, name):
     """The rows of one kernel, one per way; on the other ranks those of their own figures."""
     world, kernel = team.world.comm_world, kernels.KERNELS[name]

@@ -77,13 +77,6 @@ def refusal():
     return None
 
 
-def words(options):
-    """The arguments that parse to `options` again, but for the files."""
-    out = ["--step", repr(options.step), "--seconds", repr(options.seconds),
-           "--samples", str(options.samples), *protocols.pinning_words(options)]
-    return out + (["--sizes", ",".join(map(str, options.sizes))] if options.sizes else [])
-
-
 class Sample:
     """New arrays of one size on each rank.
 

@@ -55,15 +55,6 @@ class Benchmark:
         """Take part as one of two ranks; returns (status, rows, facts, more)."""
         return speculation.run_rank(options, self.ABOUT, self.measure)
 
-    def words(self, options):
-        """The arguments that parse to `options` again, but for the files."""
-        out = speculation.words(options)
-        for name in self.own:
-            value = getattr(options, name)
-            many = value if isinstance(value, list) else [value]
-            out += [f"--{name}", ",".join(f"{number:g}" for number in many)]
-        return out
-
 
 BENCHMARKS = {
     "overlap": Benchmark(overlap.ABOUT, overlap.measure_overlap, overlap.SIZES, {

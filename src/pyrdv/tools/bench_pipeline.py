@@ -81,11 +81,6 @@ def refusal():
     return None
 
 
-def words(options):
-    """The arguments that parse to `options` again, but for the files."""
-    return registration.words(options) + ["--turns", str(options.turns)]
-
-
 def sizes(options):
     """The sizes to measure, ascending."""
     return registration.sizes(options, SIZES)

@@ -43,11 +43,6 @@ def add_pinning(parser):
                         "woken may share the CPU of the one that woke it for a while")
 
 
-def pinning_words(options):
-    """The argument that parses to the same."""
-    return ["--pin" if options.pin else "--no-pin"]
-
-
 class Team:
     """The ranks of a benchmark, with a communicator per way; all ranks make it together.
 
@@ -112,8 +107,6 @@ def heading(benchmark, about, team, facts):
     return (f"{benchmark}: {about}; {team.size} ranks over {team.fabric}"
             f"{', each on one CPU' if team.pinned else ''}\n"
             f"{report.facts_line(facts)}")
-
-
 
 
 def signed(figure, facts):

@@ -69,13 +69,6 @@ def refusal():
     return None
 
 
-def words(options):
-    """The arguments that parse to `options` again, but for the files."""
-    out = ["--fabric", options.fabric, "--step", repr(options.step),
-           "--seconds", repr(options.seconds)]
-    return out + (["--sizes", ",".join(map(str, options.sizes))] if options.sizes else [])
-
-
 def sizes(options, bounds=SIZES):
     """The sizes to measure, ascending."""
     if options.sizes:

@@ -66,13 +66,6 @@ def add_options(parser, sizes, rounds=5):
     parser.add_argument("--pin", action="store_true", help="bind each rank to one CPU, in turn")
 
 
-def words(options):
-    """The arguments that parse to the common options again, but for the files."""
-    out = ["--sizes", ",".join(map(str, options.sizes)), "--modes", ",".join(options.modes),
-           "--rounds", str(options.rounds), "--seconds", repr(options.seconds)]
-    return out + (["--pin"] if options.pin else [])
-
-
 def epilog():
     """The modes in words, for ``--help``."""
     lines = [f"  {mode:<14} {MODES[mode][1]}" for mode in available()]

@@ -20,7 +20,8 @@ import sys
 import time
 
 from pyrdv import config
-from pyrdv.tools import bare, bench_arguments as arguments, bench_report as report
+from pyrdv.fabrics import verbs
+from pyrdv.tools import bench_arguments as arguments, bench_report as report
 
 ABOUT = "time to connect all ranks over RDMA, in steps without threads and with a server thread"
 WAYS = ("steps", "thread")
@@ -107,10 +108,8 @@ def ranks(options):
 
 def refusal():
     """Why there is no device for it on this host, in words; None if there is one."""
-    from pyrdv.fabrics import verbs
-
     try:
-        return verbs.unavailable(**bare.chosen_device(config.load(os.environ, lambda text: None)))
+        return verbs.unavailable(**verbs.asked(config.load(os.environ, lambda text: None)))
     except ValueError as error:
         return str(error)
 
@@ -123,7 +122,7 @@ def open_fabric(team, settings):
     token = team.exchange(os.urandom(32))[0]
     fabric, problem = None, None
     try:
-        fabric = bare.make_verbs(team.index, len(team.members), token, settings)
+        fabric = verbs.make(team.index, len(team.members), token, settings)
     except (OSError, ValueError) as error:
         problem = getattr(error, "strerror", None) or str(error)
     team.agree(problem)
@@ -230,12 +229,6 @@ def run_rank(options, comm):
         print(f"over {rows[0]['device']}; the paper's figure, on InfiniBand hardware: "
               f"{PAPER['text']}, a ratio of {PAPER['steps_over_thread']}")
     return 0, rows, facts, {"paper": PAPER}
-
-
-def words(options):
-    """The arguments that parse to `options` again, but for the files."""
-    out = ["--rounds", str(options.rounds), "--requests", options.requests]
-    return out + (["--counts", ",".join(map(str, options.counts))] if options.counts else [])
 
 
 def plot(path, content, plt):

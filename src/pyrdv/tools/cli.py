@@ -100,7 +100,7 @@ def _bench(words):
     parser = _parser("bench", description="Measure latency, bandwidth, message rate, the start "
                      "over RDMA, and what of large messages is hidden behind computation.")
     bench.add_arguments(parser)
-    return bench.main(parser.parse_args(words)) or 0
+    return bench.main(parser.parse_args(words), words) or 0
 
 
 def _tune(words):
@@ -109,7 +109,7 @@ def _tune(words):
     parser = _parser("tune", description="Measure what a message costs between two ranks here and "
                      "write it to a profile.", epilog=tune.EPILOG)
     tune.add_arguments(parser)
-    return tune.main(parser.parse_args(words))
+    return tune.main(parser.parse_args(words), words)
 
 
 def _doctor(words):

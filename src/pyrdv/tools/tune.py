@@ -297,8 +297,8 @@ def _not_written(options, error):
     return 1
 
 
-def main(options):
-    """Run ``pyrdv tune`` with parsed `options`; returns the exit status."""
+def main(options, words):
+    """Run ``pyrdv tune`` with `options`, parsed from `words`; returns the exit status."""
     if "PYRDV_RANK" in os.environ:
         return run_rank(options)
     refused = files.refusal(options.output)
@@ -306,14 +306,14 @@ def main(options):
         return _not_written(options, refused)
     from pyrdv.tools import cli
 
-    return cli.main(["run", "-n", "2", "-m", "pyrdv.tools.tune", "--fabric", options.fabric,
-                     "--output", options.output, "--seconds", repr(options.seconds)])
+    return cli.main(["run", "-n", "2", "-m", "pyrdv.tools.tune", *words])
 
 
 def _rank_main():
     parser = argparse.ArgumentParser("pyrdv tune")
     add_arguments(parser)
-    return main(parser.parse_args())
+    words = sys.argv[1:]
+    return main(parser.parse_args(words), words)
 
 
 if __name__ == "__main__":

@@ -306,7 +306,7 @@ cdef struct shm_t:
     uint32_t region_free  # index + 1 of a free entry, 0: none
     pending_t unknown[16]
     uint8_t token[32]
-    uint64_t probe      # a random word that peers try to read
+    uint64_t mark       # a random word that peers try to read
     counters_t counters
 
 

@@ -13,8 +13,8 @@ cdef struct address_t:
     uint64_t magic
     uint32_t version
     uint32_t pid
-    uint64_t probe_address
-    uint64_t probe
+    uint64_t mark_address
+    uint64_t mark
     uint64_t space      # its pid namespace; 0: not known
     uint64_t reach      # equal for ranks that reach each other's private door (D3); 0: it has none
     int32_t place       # descriptor of the private door's place (D1); -1: it has none

@@ -14,12 +14,7 @@ D4  A peer that lives has its door open, from before its address is published.  
     that is not there means that the peer has ended.
 """
 import os
-
-# hashlib would load OpenSSL (about 8 ms and 3 MiB in every rank); the same BLAKE2b is built in.
-try:
-    from _blake2 import blake2b
-except ImportError:
-    from hashlib import blake2b
+from hashlib import blake2b
 
 from libc.errno cimport (
     EACCES, EAGAIN, ECONNREFUSED, ECONNRESET, EINTR, ENOENT, ENOTDIR, EPERM, ESRCH, errno)

@@ -1,12 +1,7 @@
 # cython: language_level=3
 """Python owner of one shm fabric: construction, addresses, counters."""
 import os
-
-# hashlib would load OpenSSL (about 8 ms and 3 MiB in every rank); the same BLAKE2b is built in.
-try:
-    from _blake2 import blake2b
-except ImportError:
-    from hashlib import blake2b
+from hashlib import blake2b
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.errno cimport errno
@@ -26,7 +21,7 @@ from pyrdv.fabrics.shm.control cimport (
 from pyrdv.fabrics.shm.datapath cimport shm_poll, shm_post, shm_release
 from pyrdv.fabrics.shm.doors cimport NAME_MAX_BYTES, address_t, open_doors
 from pyrdv.fabrics.shm.lacks cimport lack_words, last_words, words_say
-from pyrdv.fabrics.shm.probing cimport may_copy
+from pyrdv.fabrics.shm.rights cimport may_copy
 
 from pyrdv import shortage
 from pyrdv.errors import ResourceError
@@ -113,7 +108,7 @@ cdef class ShmFabric(Fabric):
             CAP_LOCAL | CAP_POLLED | (CAP_SINGLE_COPY if self.state.mode else 0))
         digest = blake2b(b"pyrdv shm " + token, digest_size=32).digest()
         memcpy(self.state.token, <const uint8_t *> digest, 32)
-        self.state.probe = int.from_bytes(os.urandom(8), "little") | 1
+        self.state.mark = int.from_bytes(os.urandom(8), "little") | 1
         self._reserve()
         self._listen()
         if self.state.mode:
@@ -147,8 +142,8 @@ cdef class ShmFabric(Fabric):
         own.magic = SHM_MAGIC
         own.version = SHM_VERSION
         own.pid = self.state.pid
-        own.probe_address = <uint64_t> &self.state.probe
-        own.probe = self.state.probe
+        own.mark_address = <uint64_t> &self.state.mark
+        own.mark = self.state.mark
         try:
             open_doors(&self.state, own)
             if control_open(&self.state) < 0:
@@ -211,7 +206,7 @@ cdef class ShmFabric(Fabric):
             entry = self._parse(rank, addresses[rank])
             free(self.state.peers[rank].address)
             self.state.peers[rank].address = entry
-            if single and may_copy(<int> entry.pid, entry.probe_address, entry.probe,
+            if single and may_copy(<int> entry.pid, entry.mark_address, entry.mark,
                                    &call) != MAY_BOTH:
                 single = False
             private = private and entry.reach == own.reach

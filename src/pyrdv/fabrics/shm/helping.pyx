@@ -12,7 +12,7 @@ from pyrdv.fabrics.shm.channel cimport (
     MAY_READ, MAY_WRITE, SHM_CHUNK_MAX, SHM_JOBS, add32, claim64, fail_peer, glance32, glance64,
     granted, inbound_t, note32, observe32, observe64, shm_claim_chunks, shm_claim_next, shm_job,
     shm_t, wake_producer)
-from pyrdv.fabrics.shm.probing cimport iovec, process_vm_readv, process_vm_writev
+from pyrdv.fabrics.shm.rights cimport iovec, process_vm_readv, process_vm_writev
 from pyrdv.fabrics.shm.staging cimport stage_serve
 from pyrdv.fabrics.shm.tails cimport tail_take
 

@@ -31,7 +31,7 @@ from pyrdv.fabrics.shm.doors cimport address_t, credentials, credentials_t
 from pyrdv.fabrics.shm.lacks cimport (
     CALL_FALLOCATE, CALL_FTRUNCATE, CALL_MALLOC, CALL_MEMFD, CALL_MMAP, CALL_RECVMSG, CALL_SEALS,
     CALL_SENDMSG, refused)
-from pyrdv.fabrics.shm.probing cimport may_copy
+from pyrdv.fabrics.shm.rights cimport may_copy
 
 
 cdef extern from "handover.h" nogil:
@@ -67,8 +67,8 @@ cdef struct hello_t:
     uint32_t from_rank
     uint32_t to_rank
     uint32_t staged
-    uint64_t probe_address
-    uint64_t probe
+    uint64_t mark_address
+    uint64_t mark
     uint8_t token[32]
 
 
@@ -148,7 +148,7 @@ cdef outbound_t *prepare_outbound(shm_t *self, uint32_t rank,
     cdef uint8_t may = 0
     cdef outbound_t *out
     if self.mode != 0:
-        may = may_copy(<int> address.pid, address.probe_address, address.probe, &call)
+        may = may_copy(<int> address.pid, address.mark_address, address.mark, &call)
     if self.mode == 2 and may != MAY_BOTH:
         refused(self, call)
         return NULL
@@ -177,8 +177,8 @@ cdef int hand_over(shm_t *self, uint32_t rank, outbound_t *out, int fd) noexcept
     hello.from_rank = self.base.rank
     hello.to_rank = rank
     hello.staged = out.has_cells
-    hello.probe_address = <uint64_t> &self.probe
-    hello.probe = self.probe
+    hello.mark_address = <uint64_t> &self.mark
+    hello.mark = self.mark
     memcpy(hello.token, self.token, TOKEN)
     if handover_send(fd, &hello, sizeof(hello), out.memory) != sizeof(hello):
         if errno == EAGAIN or errno == EINTR or errno == EPIPE or errno == ECONNRESET:
@@ -247,7 +247,7 @@ cdef inbound_t *open_inbound(shm_t *self, int fd, uint32_t *rank, int *status) n
     into.staged = <uint8_t> hello.staged
     into.can_help = 0
     if self.mode != 0:
-        into.can_help = may_copy(who.pid, hello.probe_address, hello.probe, &call)
+        into.can_help = may_copy(who.pid, hello.mark_address, hello.mark, &call)
     status[0] = FABRIC_OK
     return into
 

@@ -362,7 +362,7 @@ cdef bint remote_valid(sim_net *net, uint32_t dst, sim_transfer *tr) noexcept no
             and tr.length <= region.length - (tr.remote - start))
 
 
-cdef uint64_t place(sim_net *net, const sim_transfer *tr) noexcept nogil:
+cdef uint64_t landing(sim_net *net, const sim_transfer *tr) noexcept nogil:
     """Where the next piece of a WRITE goes: two neighbours change places, if it is scrambled."""
     cdef uint64_t pair = tr.offset // (2 * net.chunk) * 2 * net.chunk
     if not net.scrambled or pair + 2 * net.chunk > tr.length - SIM_BOUNCE:
@@ -392,7 +392,7 @@ cdef void fire_chunk(sim_net *net, uint32_t src, uint32_t dst,
             piece = rest
         else:
             piece = min(piece, rest - SIM_BOUNCE)
-            at = place(net, tr)
+            at = landing(net, tr)
     remote = <char *>tr.remote + at
     if tr.opcode == WR_READ:
         memcpy(tr.local + at, remote, piece)

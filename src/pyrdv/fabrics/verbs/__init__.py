@@ -40,3 +40,44 @@ def unavailable(device="", port=0, gid=-1):
     except (OSError, ValueError) as error:
         return str(error)
     return None
+
+
+def asked(settings):
+    """Name, port and GID index of the device that the settings ask for, as `unavailable` has them.
+
+    Parameters
+    ----------
+    settings : pyrdv.config.Config
+
+    Raises
+    ------
+    ValueError
+        PYRDV_RDMA_DEVICE is neither a name nor a name and a port.
+    """
+    device, colon, port = settings.rdma_device.partition(":")
+    if colon and not (port.isascii() and port.isdecimal()):
+        raise ValueError(f"PYRDV_RDMA_DEVICE={settings.rdma_device!r} is not NAME or NAME:PORT; "
+                         "correct it or unset it")
+    return {"device": device, "port": int(port or 0), "gid": settings.rdma_gid}
+
+
+def make(rank, size, token, settings):
+    """A new verbs fabric as the settings want it.
+
+    Parameters
+    ----------
+    rank, size, token : int, int, bytes
+        As for `fabric.VerbsFabric`.
+    settings : pyrdv.config.Config
+
+    Raises
+    ------
+    OSError, ValueError
+        There can be none; the text says why.
+    """
+    if not built():
+        raise OSError(NOT_BUILT)
+    from pyrdv.fabrics.verbs.fabric import VerbsFabric
+
+    return VerbsFabric(rank, size, token, ring=settings.rdma_ring,
+                       peer_timeout=settings.peer_timeout, **asked(settings))

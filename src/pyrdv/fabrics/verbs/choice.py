@@ -47,7 +47,7 @@ class Port:
     gbit : float
         Rate in Gbit/s as the port reports it; soft devices make it up.
     gids : tuple of Gid
-        As `gids.place` returns them.
+        As `gids.locate` returns them.
     """
 
     number: int

@@ -7,7 +7,7 @@ from pyrdv.fabrics.verbs.libibverbs cimport IBV_WC_SUCCESS, ibv_wc
 from pyrdv.fabrics.verbs.posting cimport link_busy, link_fail
 from pyrdv.fabrics.verbs.sending cimport held_post
 from pyrdv.fabrics.verbs.state cimport (
-    FAIL_TRANSPORT, SQ_DEPTH, SQ_PROBE, SQ_READ, SQ_WRITE, link_t, sq_entry_t, verbs_t)
+    FAIL_TRANSPORT, SQ_DEPTH, SQ_PING, SQ_READ, SQ_WRITE, link_t, sq_entry_t, verbs_t)
 
 
 cdef void pass_silent(link_t *link) noexcept nogil:
@@ -28,10 +28,10 @@ cdef void finish(link_t *link, sq_entry_t *entry, int status) noexcept nogil:
         link.reads -= 1
     elif entry.kind == SQ_WRITE:
         link.writes -= 1
-    elif entry.kind == SQ_PROBE:
+    elif entry.kind == SQ_PING:
         link.reads -= 1
         if status == FABRIC_OK:
-            link.probed_at = 0
+            link.pinged_at = 0
 
 
 cdef void retire(verbs_t *f, link_t *link, uint32_t position) noexcept nogil:
@@ -40,7 +40,7 @@ cdef void retire(verbs_t *f, link_t *link, uint32_t position) noexcept nogil:
     cdef sq_entry_t *entry
     while True:
         entry = &link.sq[at % SQ_DEPTH]
-        if at == position or (entry.kind != SQ_READ and entry.kind != SQ_PROBE):
+        if at == position or (entry.kind != SQ_READ and entry.kind != SQ_PING):
             finish(link, entry, FABRIC_OK)
         if at == position:
             break

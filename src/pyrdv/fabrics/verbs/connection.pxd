@@ -15,7 +15,7 @@ cdef void verbs_disconnect(fabric_t *self, uint32_t peer) noexcept nogil
 # Handle events of connections and of the device, time that passed, links that
 # failed; how many things happened.
 cdef int connection_turn(verbs_t *f) noexcept nogil
-# Nanoseconds until connection_turn has something to do without an event; at most probe_every.
+# Nanoseconds until connection_turn has something to do without an event; at most ping_every.
 cdef int64_t connection_due(const verbs_t *f) noexcept nogil
 # Wait until one of the descriptors of the control path is readable, at most `ms`.
 cdef void connection_wait(verbs_t *f, int ms) noexcept nogil

@@ -10,10 +10,10 @@ N3  An address is bound for each listener, never the wildcard: iWARP cannot
 N4  A link that was up ends here: what has arrived is taken first, so that a
     peer that said BYE and left is not taken for lost (F7).  A disconnection or
     a failure alone does not say which of the two it was.
-N5  A dead machine or a cut cable raises no event.  A silent link is probed: a
+N5  A dead machine or a cut cable raises no event.  A silent link is pinged: a
     READ of the peer's control word, which its device or kernel answers, not
     its program; `silence` says when, and when it is given up.  rxe itself
-    repeats for ever.  A probe waits behind earlier transfers, so these are
+    repeats for ever.  A ping waits behind earlier transfers, so these are
     small pieces (TRANSFER_MAX), each of which is heard.  What this process
     did not see counts for nobody: completions are taken before the verdict.
 N6  A removed device is let go of at once and completely, for its removal waits.
@@ -42,7 +42,7 @@ from pyrdv.fabrics.verbs.silence cimport (
     SILENCE_ASK, SILENCE_LOST, silence_ends, silence_judge)
 from pyrdv.fabrics.verbs.state cimport (
     FAIL_DEVICE, FAIL_DISCONNECTED, FAIL_NONE, FAIL_SILENT, LINK_DOWN, LINK_UP, OWE_BYE,
-    OWE_PROBE, link_t, peer_t, verbs_t)
+    OWE_PING, link_t, peer_t, verbs_t)
 
 
 cdef extern from "<poll.h>" nogil:
@@ -151,21 +151,21 @@ cdef int hear_device(verbs_t *f) noexcept nogil:
 # Links that are up ----------------------------------------------------------
 
 cdef bint silent(verbs_t *f, link_t *link, int64_t now) noexcept nogil:
-    """Probe a silent link; whether it has been silent for too long (N5)."""
+    """Ping a silent link; whether it has been silent for too long (N5)."""
     cdef int verdict
     if link.heard:
         link.heard = 0
         link.heard_at = now
-        if link.probed_at:
-            link.probed_at = now    # it waits behind what was heard
-    verdict = silence_judge(now, link.heard_at, link.probed_at, f.peer_timeout, f.iwarp)
+        if link.pinged_at:
+            link.pinged_at = now    # it waits behind what was heard
+    verdict = silence_judge(now, link.heard_at, link.pinged_at, f.peer_timeout, f.iwarp)
     if verdict == SILENCE_ASK:
-        link.probed_at = now
-        link_owe(f, link, OWE_PROBE)
+        link.pinged_at = now
+        link_owe(f, link, OWE_PING)
     if verdict != SILENCE_LOST:
         return False
     links_settle(f)
-    return not link.heard and link.probed_at != 0
+    return not link.heard and link.pinged_at != 0
 
 
 cdef bint look(verbs_t *f, link_t *link, int64_t now) noexcept nogil:
@@ -178,7 +178,7 @@ cdef bint look(verbs_t *f, link_t *link, int64_t now) noexcept nogil:
     if link.state != LINK_UP:
         return join_look(f, link, now)
     if link.failure == FAIL_NONE and not link.ending and silent(f, link, now):
-        link_fail(f, link, FAIL_SILENT, <int> ((now - link.probed_at) // 1000000))
+        link_fail(f, link, FAIL_SILENT, <int> ((now - link.pinged_at) // 1000000))
     if link.failure == FAIL_NONE and not link.ending:
         if f.peers[link.peer].leaving and not link.bye_sent and not link.owed & OWE_BYE:
             link_owe(f, link, OWE_BYE)  # it came up after verbs_disconnect
@@ -222,7 +222,7 @@ cdef int look_around(verbs_t *f, int64_t now) noexcept nogil:
 
 
 cdef int64_t connection_due(const verbs_t *f) noexcept nogil:
-    cdef int64_t due = f.probe_every
+    cdef int64_t due = f.ping_every
     cdef int64_t now = now_ns()
     cdef int64_t left
     cdef uint32_t i
@@ -232,7 +232,7 @@ cdef int64_t connection_due(const verbs_t *f) noexcept nogil:
         if f.links[i] != NULL and f.links[i].state != LINK_DOWN:
             left = f.links[i].deadline - now
             if f.links[i].state == LINK_UP:
-                left = silence_ends(f.links[i].heard_at, f.links[i].probed_at, f.peer_timeout,
+                left = silence_ends(f.links[i].heard_at, f.links[i].pinged_at, f.peer_timeout,
                                     f.iwarp) - now
             due = min(due, left if left > 0 else 1)
     return due
@@ -298,8 +298,8 @@ cdef bint taking_leave(verbs_t *f, link_t *link) noexcept nogil:
         return True
     if link.deadline == 0:
         link.deadline = 1       # unused while a link is up: the question was asked
-        link_owe(f, link, OWE_PROBE)
-    return link.owed & OWE_PROBE or link.sq_done != link.sq_head
+        link_owe(f, link, OWE_PING)
+    return link.owed & OWE_PING or link.sq_done != link.sq_head
 
 
 cdef void connection_farewell(verbs_t *f) noexcept nogil:

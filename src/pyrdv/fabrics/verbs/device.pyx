@@ -19,7 +19,7 @@ from pyrdv.fabrics.verbs.library cimport verbs_calls, verbs_query_port, verbs_ta
 from pyrdv.fabrics.verbs.librdmacm cimport rdma_event_channel
 
 from pyrdv.fabrics.verbs import choice, codes, library, sysfs
-from pyrdv.fabrics.verbs.gids import Address, Gid, Interface, place
+from pyrdv.fabrics.verbs.gids import Address, Gid, Interface, locate
 
 
 cdef extern from "<sys/socket.h>" nogil:
@@ -230,14 +230,14 @@ cdef _port(ibv_context *context, int number, gids):
 
 
 cdef dict _gid_table(ibv_context *context, name, transport, int ports, here):
-    """``{port: [Gid, ...]}``, placed, with the empty entries left out."""
+    """``{port: [Gid, ...]}``, located, with the empty entries left out."""
     rows = _asked_gids(context, transport, ports)
     if rows is None:
         rows = sysfs.gid_rows(name, ports, transport)
     table = {}
     for port, gid in rows:
         if not gid.empty:
-            table.setdefault(port, []).append(place(gid, here))
+            table.setdefault(port, []).append(locate(gid, here))
     return table
 
 

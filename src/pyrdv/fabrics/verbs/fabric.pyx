@@ -6,7 +6,7 @@ import time
 from ipaddress import ip_address
 from socket import AF_INET, AF_INET6
 
-from libc.errno cimport errno
+from libc.errno cimport ENODEV, errno
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
@@ -62,7 +62,7 @@ cdef extern from "<netinet/in.h>" nogil:
 
 cdef enum:
     EAGER_MAX = 16384
-    TRANSFER_MAX = 1 << 22      # so that a probe behind a transfer is not late (N5)
+    TRANSFER_MAX = 1 << 22      # so that a ping behind a transfer is not late (N5)
     FEW_RANKS = 8               # up to which a link has many receives
     AHEAD = 4                   # steps of connect_all under way at once
 
@@ -146,7 +146,7 @@ cdef class VerbsFabric(Fabric):
         self.state.pid = os.getpid()
         self.state.ring_mode = MODES[ring]
         self.state.peer_timeout = int(peer_timeout * 1e9)
-        self.state.probe_every = self.state.peer_timeout // 4
+        self.state.ping_every = self.state.peer_timeout // 4
         self.state.base.ops = &OPS
         self.state.base.rank = rank
         self.state.base.size = size
@@ -222,7 +222,7 @@ cdef class VerbsFabric(Fabric):
                           f"taking {self.device} into use; {open_files()}")
 
     def _refusal(self, candidate, error):
-        if error == 19:  # ENODEV
+        if error == ENODEV:
             return (f"{candidate.address} leads to another RDMA device than {self.choice.device}, "
                     "for both are at one interface and the connection manager takes the first: "
                     "choose that one, or remove it (rdma link delete)")
@@ -485,7 +485,7 @@ cdef class VerbsFabric(Fabric):
                     "arrived": link.order_tail - link.order_head,
                     "early": link.early_tail - link.early_head,
                     "ring": link.ring_mine, "ring_open": link.ring_open,
-                    "probing": link.probed_at != 0})
+                    "pinging": link.pinged_at != 0})
         return found
 
     @property

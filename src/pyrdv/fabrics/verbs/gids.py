@@ -139,7 +139,7 @@ class Candidate:
 # ------------------------------------------------------- where a GID is reached
 
 
-def place(gid, interfaces):
+def locate(gid, interfaces):
     """Find the interface and the addresses of a GID (G1).
 
     Parameters
@@ -157,7 +157,7 @@ def place(gid, interfaces):
     if gid.empty:
         return replace(gid, problem="empty")
     if gid.kind in (ROCE_V1, ROCE_V2):
-        return _place_roce(gid, interfaces)
+        return _locate_roce(gid, interfaces)
     found = _by_hardware(gid, interfaces)
     if found is None:
         what = "with this hardware address" if gid.kind == IWARP else "by IPoIB"
@@ -171,7 +171,7 @@ def place(gid, interfaces):
     return replace(gid, addresses=usable)
 
 
-def _place_roce(gid, interfaces):
+def _locate_roce(gid, interfaces):
     """A RoCE GID is its address."""
     problem = unusable(gid.text)
     if problem:
@@ -236,7 +236,7 @@ def rank(gids):
     Parameters
     ----------
     gids : sequence of Gid
-        As `place` returns them, in any order.
+        As `locate` returns them, in any order.
 
     Returns
     -------

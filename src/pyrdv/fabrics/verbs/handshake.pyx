@@ -18,12 +18,7 @@ H5  ``peers[rank].key`` of the own rank is not a key: its first 8 bytes tell
     jobs apart and may be known.
 """
 import sys
-
-# hashlib would load OpenSSL (about 8 ms and 3 MiB in every rank); the same BLAKE2b is built in.
-try:
-    from _blake2 import blake2b
-except ImportError:
-    from hashlib import blake2b
+from hashlib import blake2b
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint32_t, uint64_t

@@ -4,7 +4,7 @@
 K1  Memory of a link is two blocks of whole pages, so that a fork, which keeps
     registered pages from the child, takes nothing else along.  The first is
     local: receive slots, then send slots.  The second is open to the peer: the
-    control word that it may read, the sink of our probe (V4: the sink may be
+    control word that it may read, the sink of our ping (V4: the sink may be
     written from outside on iWARP), the ring.
 K2  A completion queue never overflows: it has an entry for every work request
     that its links can have outstanding.
@@ -189,7 +189,7 @@ cdef void describe_qp(const verbs_t *f, const link_t *link, uint32_t size,
 
 
 cdef int make_qp(verbs_t *f, link_t *link) noexcept nogil:
-    # The inline limit differs between devices and cannot be asked for: probe it.
+    # The inline limit differs between devices and cannot be asked for: try it.
     cdef ibv_qp_init_attr attr
     cdef uint32_t size = FIRST_INLINE
     cdef int problem = 0
@@ -299,7 +299,7 @@ cdef void link_up(verbs_t *f, link_t *link) noexcept nogil:
     lack_ends(&f.base, link.peer, LACK_CONNECT | LACK_ACCEPT)
     f.peers[link.peer].said = 0
     link.deadline = 0
-    link.probed_at = 0
+    link.pinged_at = 0
     link.heard_at = now_ns()
     f.up += 1
     f.counters.links += 1

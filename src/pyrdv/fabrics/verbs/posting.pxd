@@ -33,9 +33,9 @@ cdef void restore(link_t *link, const before_t *b) noexcept nogil
 cdef sq_entry_t *entry_next(link_t *link, int kind, uint64_t ident) noexcept nogil
 cdef uint64_t wr_name(const link_t *link) noexcept nogil
 # Memory for a copy of `total` bytes, described in the i-th request; NULL: no slot.
-cdef char *place(verbs_t *f, link_t *link, int i, uint32_t total) noexcept nogil
+cdef char *copy_room(verbs_t *f, link_t *link, int i, uint32_t total) noexcept nogil
 # Count the copied request `i`; every SIGNAL_EVERY-th asks for a completion (V6, V6a).
-cdef void placed(verbs_t *f, link_t *link, int i, int kind) noexcept nogil
+cdef void copy_count(verbs_t *f, link_t *link, int i, int kind) noexcept nogil
 cdef void head_fill(link_t *link, packet_head_t *head, int kind, uint32_t sequence) noexcept nogil
 # Hand the first `count` requests to the device as one chain (V10); OK | AGAIN | LOST.
 cdef int ring_doorbell(verbs_t *f, link_t *link, int count, const before_t *b) noexcept nogil

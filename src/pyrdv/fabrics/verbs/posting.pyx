@@ -16,8 +16,8 @@ from pyrdv.fabrics.verbs.libibverbs cimport (
 from pyrdv.fabrics.verbs.state cimport (
     CONTROL_SLOTS, FAIL_NONE, FAIL_POST, INLINE_CHAIN, KIND_ASLEEP, KIND_BYE, KIND_CREDIT,
     KIND_GRANT, KIND_SLEEP, LINK_ACCEPTED, LINK_DOWN, LINK_UP, OWE_ASLEEP, OWE_BYE, OWE_CREDIT,
-    OWE_GRANT, OWE_PROBE, OWE_SLEEP, PROBE_SINK, PROTOCOL, RING_SLOTS, SCRATCH, SEND_SLOTS,
-    SIGNAL_EVERY, SLOT, SQ_DEPTH, SQ_PROBE, SQ_SEND, VERBS_HEADER, link_t, packet_head_t,
+    OWE_GRANT, OWE_PING, OWE_SLEEP, PING_SINK, PROTOCOL, RING_SLOTS, SCRATCH, SEND_SLOTS,
+    SIGNAL_EVERY, SLOT, SQ_DEPTH, SQ_PING, SQ_SEND, VERBS_HEADER, link_t, packet_head_t,
     sq_entry_t, verbs_t)
 
 
@@ -112,7 +112,7 @@ cdef uint64_t wr_name(const link_t *link) noexcept nogil:
     return <uint64_t> link.tag << 32 | (link.sq_head & 0x7FFFFFFF)
 
 
-cdef char *place(verbs_t *f, link_t *link, int i, uint32_t total) noexcept nogil:
+cdef char *copy_room(verbs_t *f, link_t *link, int i, uint32_t total) noexcept nogil:
     """Memory for a copy of `total` bytes, described in the i-th request; NULL: no slot."""
     cdef ibv_send_wr *wr = &f.wr[i]
     cdef ibv_sge *sge = &f.sge[i]
@@ -136,7 +136,7 @@ cdef char *place(verbs_t *f, link_t *link, int i, uint32_t total) noexcept nogil
     return where
 
 
-cdef void placed(verbs_t *f, link_t *link, int i, int kind) noexcept nogil:
+cdef void copy_count(verbs_t *f, link_t *link, int i, int kind) noexcept nogil:
     """Count the copied request `i`; every SIGNAL_EVERY-th asks for a completion (V6, V6a)."""
     cdef sq_entry_t *entry = entry_next(link, kind, 0)
     if not f.wr[i].send_flags & IBV_SEND_INLINE:
@@ -197,7 +197,7 @@ cdef int control_send(verbs_t *f, link_t *link, int kind, const void *payload,
             or link.sent - link.peer_freed + held(link) >= link.offer.recv_slots + CONTROL_SLOTS):
         return FABRIC_AGAIN
     remember(link, &before)
-    where = place(f, link, 0, VERBS_HEADER + length)
+    where = copy_room(f, link, 0, VERBS_HEADER + length)
     if where == NULL:
         return FABRIC_AGAIN
     head_fill(link, &head, kind, link.sequence + 1 if kind == KIND_BYE else 0)
@@ -205,7 +205,7 @@ cdef int control_send(verbs_t *f, link_t *link, int kind, const void *payload,
     if length:
         memcpy(where + VERBS_HEADER, payload, length)
     f.wr[0].opcode = IBV_WR_SEND
-    placed(f, link, 0, SQ_SEND)
+    copy_count(f, link, 0, SQ_SEND)
     link.sent += 1
     if kind == KIND_BYE:
         link.sequence += 1
@@ -215,7 +215,7 @@ cdef int control_send(verbs_t *f, link_t *link, int kind, const void *payload,
     return status
 
 
-cdef int probe_post(verbs_t *f, link_t *link) noexcept nogil:
+cdef int ping_post(verbs_t *f, link_t *link) noexcept nogil:
     """Read the peer's control word: its machine answers, not its program."""
     cdef before_t before
     cdef ibv_send_wr *wr = &f.wr[0]
@@ -227,14 +227,14 @@ cdef int probe_post(verbs_t *f, link_t *link) noexcept nogil:
     wr.num_sge = 1
     wr.opcode = IBV_WR_RDMA_READ
     wr.send_flags = IBV_SEND_SIGNALED
-    f.sge[0].addr = <uint64_t> (link.shared + PROBE_SINK)
+    f.sge[0].addr = <uint64_t> (link.shared + PING_SINK)
     f.sge[0].length = 8
     f.sge[0].lkey = link.shared_mr.lkey
     verbs_set_remote(wr, link.offer.control, link.offer.control_key)
-    entry_next(link, SQ_PROBE, 0)
+    entry_next(link, SQ_PING, 0)
     link.reads += 1
     link.unsignaled = 0
-    f.counters.probes += 1
+    f.counters.pings += 1
     return ring_doorbell(f, link, 1, &before)
 
 
@@ -251,7 +251,7 @@ cdef int pay(verbs_t *f, link_t *link, int bit) noexcept nogil:
         return control_send(f, link, KIND_ASLEEP, NULL, 0)
     if bit == OWE_BYE:
         return control_send(f, link, KIND_BYE, NULL, 0)
-    return probe_post(f, link)
+    return ping_post(f, link)
 
 
 cdef void link_pay(verbs_t *f, link_t *link) noexcept nogil:
@@ -260,7 +260,7 @@ cdef void link_pay(verbs_t *f, link_t *link) noexcept nogil:
     if link.state != LINK_UP or link.failure:
         link.owed = 0
         return
-    while bit <= OWE_PROBE:
+    while bit <= OWE_PING:
         if link.owed & bit:
             status = pay(f, link, bit)
             if status != FABRIC_AGAIN:

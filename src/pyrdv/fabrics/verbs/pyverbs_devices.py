@@ -6,7 +6,7 @@ more than one, and it works where pyrdv was built without verbs.
 
 from pyrdv.fabrics.verbs import codes
 from pyrdv.fabrics.verbs.choice import Device, Port
-from pyrdv.fabrics.verbs.gids import Gid, place
+from pyrdv.fabrics.verbs.gids import Gid, locate
 
 
 def importable():
@@ -24,7 +24,7 @@ def read(interfaces=None):
     Parameters
     ----------
     interfaces : sequence of Interface, optional
-        Those of this network namespace; without them GIDs are not placed.
+        Those of this network namespace; without them GIDs are not located.
 
     Returns
     -------
@@ -67,8 +67,8 @@ def _device(binding, name, transport, interfaces):
             gid = Gid(entry.gid_index, raw, codes.kind(entry.gid_type, transport), "",
                       entry.ndev_ifindex)
             if not gid.empty:
-                placed = gid if interfaces is None else place(gid, interfaces)
-                table.setdefault(entry.port_num, []).append(placed)
+                located = gid if interfaces is None else locate(gid, interfaces)
+                table.setdefault(entry.port_num, []).append(located)
     return Device(
         name, transport,
         tuple(_port(number, port, table.get(number, ())) for number, port in ports),

@@ -22,7 +22,7 @@ from pyrdv.fabrics.verbs.libibverbs cimport (
     ibv_send_wr, ibv_sge, verbs_set_remote)
 from pyrdv.fabrics.verbs.memory cimport memory_lkey
 from pyrdv.fabrics.verbs.posting cimport (
-    before_t, entry_next, head_fill, held, place, placed, remember, restore, ring_doorbell,
+    before_t, copy_count, copy_room, entry_next, head_fill, held, remember, restore, ring_doorbell,
     wr_name)
 from pyrdv.fabrics.verbs.state cimport (
     CHAIN_MAX, HELD, KIND_DATA, LINK_DOWN, LINK_UP, RING_SLOT, RING_SLOTS, RING_TAIL, SEND_SLOTS,
@@ -77,7 +77,7 @@ cdef void held_post(verbs_t *f, link_t *link) noexcept nogil:
         if <int32_t> (link.sq_done - entry.position) <= 0:
             return
         remember(link, &before)
-        where = place(f, link, 0, VERBS_HEADER + entry.length)
+        where = copy_room(f, link, 0, VERBS_HEADER + entry.length)
         if where == NULL:
             return
         head_fill(link, &head, KIND_DATA, link.sequence + 1)
@@ -85,7 +85,7 @@ cdef void held_post(verbs_t *f, link_t *link) noexcept nogil:
         memcpy(where + VERBS_HEADER, link.held_memory
                + <size_t> (link.held_head % HELD) * SLOT, entry.length)
         f.wr[0].opcode = IBV_WR_SEND
-        placed(f, link, 0, SQ_SEND)
+        copy_count(f, link, 0, SQ_SEND)
         link.sequence += 1
         link.sent += 1
         if ring_doorbell(f, link, 1, &before) != FABRIC_OK:
@@ -100,7 +100,7 @@ cdef bint put_send(verbs_t *f, link_t *link, int i, const work_request *r) noexc
     cdef char *where
     if not send_room(link):
         return False
-    where = place(f, link, i, VERBS_HEADER + r.header_length + <uint32_t> r.length)
+    where = copy_room(f, link, i, VERBS_HEADER + r.header_length + <uint32_t> r.length)
     if where == NULL:
         return False
     head_fill(link, &head, KIND_DATA, link.sequence + 1)
@@ -109,7 +109,7 @@ cdef bint put_send(verbs_t *f, link_t *link, int i, const work_request *r) noexc
     if r.length:
         memcpy(where + VERBS_HEADER + r.header_length, r.local, r.length)
     f.wr[i].opcode = IBV_WR_SEND
-    placed(f, link, i, SQ_SEND)
+    copy_count(f, link, i, SQ_SEND)
     link.sequence += 1
     link.sent += 1
     return True
@@ -140,7 +140,7 @@ cdef bint put_ring(verbs_t *f, link_t *link, int i, const work_request *r) noexc
         return False
     if link.slot_head - link.slot_done + held(link) >= SEND_SLOTS - SLOT_RESERVE:
         return False
-    where = place(f, link, i, padded + RING_TAIL)
+    where = copy_room(f, link, i, padded + RING_TAIL)
     if where == NULL:
         return False
     memcpy(where, r.header, r.header_length)
@@ -161,7 +161,7 @@ cdef bint put_ring(verbs_t *f, link_t *link, int i, const work_request *r) noexc
     verbs_set_remote(&f.wr[i],
                      link.offer.ring + <uint64_t> (link.ring_sent % RING_SLOTS + 1) * RING_SLOT
                      - RING_TAIL - padded, link.offer.ring_key)
-    placed(f, link, i, SQ_RING)
+    copy_count(f, link, i, SQ_RING)
     link.sequence += 1
     link.ring_sent += 1
     return True
@@ -175,7 +175,7 @@ cdef int put_transfer(verbs_t *f, link_t *link, int i, const work_request *r) no
     cdef bint reading = r.opcode == WR_READ
     if not memory_lkey(f, r.local_key, r.local, r.length, &sge.lkey):
         return FABRIC_INVALID
-    # One READ is left to the probe, if the device grants more than one.
+    # One READ is left to the ping, if the device grants more than one.
     if reading and link.reads >= (link.reads_max - 1 if link.reads_max > 1 else 1):
         return FABRIC_AGAIN
     wr.wr_id = wr_name(link)

@@ -1,6 +1,6 @@
 """How long a peer may be silent, and how long its transport tries."""
 
 def judge(
-    now: float, heard_at: float, probed_at: float, timeout: float, iwarp: bool = False
+    now: float, heard_at: float, pinged_at: float, timeout: float, iwarp: bool = False
 ) -> str: ...
 def transport(timeout: float, endless: bool = False) -> tuple[float, int]: ...

@@ -28,18 +28,18 @@ cdef int64_t answer_time(int64_t timeout, bint iwarp) noexcept nogil:
     return 2 * timeout + timeout // 4 if iwarp else timeout
 
 
-cdef int silence_judge(int64_t now, int64_t heard_at, int64_t probed_at, int64_t timeout,
+cdef int silence_judge(int64_t now, int64_t heard_at, int64_t pinged_at, int64_t timeout,
                        bint iwarp) noexcept nogil:
-    if now < silence_ends(heard_at, probed_at, timeout, iwarp):
+    if now < silence_ends(heard_at, pinged_at, timeout, iwarp):
         return SILENCE_SHORT
-    return SILENCE_LOST if probed_at else SILENCE_ASK
+    return SILENCE_LOST if pinged_at else SILENCE_ASK
 
 
-cdef int64_t silence_ends(int64_t heard_at, int64_t probed_at, int64_t timeout,
+cdef int64_t silence_ends(int64_t heard_at, int64_t pinged_at, int64_t timeout,
                           bint iwarp) noexcept nogil:
-    if probed_at == 0:
+    if pinged_at == 0:
         return heard_at + timeout // ASK_PART
-    return probed_at + answer_time(timeout, iwarp)
+    return pinged_at + answer_time(timeout, iwarp)
 
 
 cdef void transport_patience(int64_t timeout, bint endless, uint8_t *ack,
@@ -59,13 +59,13 @@ cdef void transport_patience(int64_t timeout, bint endless, uint8_t *ack,
             ack[0] += 1
 
 
-def judge(now, heard_at, probed_at, timeout, iwarp=False):
+def judge(now, heard_at, pinged_at, timeout, iwarp=False):
     """What the time makes of a silent link.
 
     Parameters
     ----------
-    now, heard_at, probed_at : float
-        Seconds; a `probed_at` of 0 is no question.
+    now, heard_at, pinged_at : float
+        Seconds; a `pinged_at` of 0 is no question.
     timeout : float
         The peer timeout, seconds.
     iwarp : bool
@@ -77,7 +77,7 @@ def judge(now, heard_at, probed_at, timeout, iwarp=False):
         ``short``, ``ask`` or ``lost``.
     """
     return ("short", "ask", "lost")[silence_judge(
-        round(now * 1e9), round(heard_at * 1e9), round(probed_at * 1e9), round(timeout * 1e9),
+        round(now * 1e9), round(heard_at * 1e9), round(pinged_at * 1e9), round(timeout * 1e9),
         iwarp)]
 
 

@@ -77,7 +77,7 @@ cdef enum:
     RING_SLOT = 256
     RING_TAIL = 24              # sizeof(ring_tail_t)
     INBOUND = 128               # > all receives and ring slots of one link; a power of two
-    PROBE_SINK = 64             # offset of the probe's 8 bytes in link.shared
+    PING_SINK = 64              # offset of the ping's 8 bytes in link.shared
     RING_OFFSET = 256           # offset of the ring in link.shared
     CQ_LINKS = 32               # links that share one completion queue
     CQ_BATCH = 16
@@ -125,13 +125,13 @@ cdef enum owed:                 # control packets to be posted when there is roo
     OWE_SLEEP = 4
     OWE_ASLEEP = 8
     OWE_BYE = 16
-    OWE_PROBE = 32              # the READ that asks whether the peer's machine lives
+    OWE_PING = 32               # the READ that asks whether the peer's machine lives
 
 cdef enum sq_kind:
     SQ_SEND = 1
     SQ_READ = 2
     SQ_WRITE = 3
-    SQ_PROBE = 4
+    SQ_PING = 4
     SQ_RING = 5
 
 cdef struct packet_head_t:      # before every packet of the SEND channel
@@ -152,7 +152,7 @@ cdef struct ring_tail_t:        # the last bytes of a ring slot; the packet ends
 
 # What one side tells the other about its memory, in REP private data and in HELLO.
 cdef struct link_offer_t:
-    uint64_t control            # address of an 8-byte word that may be read (probe)
+    uint64_t control            # address of an 8-byte word that may be read (ping)
     uint64_t ring               # address of RING_SLOTS ring slots; 0: no ring
     uint32_t control_key
     uint32_t ring_key
@@ -212,13 +212,13 @@ cdef struct link_t:
     uint32_t candidate          # which pair of addresses is being tried
     int64_t deadline            # ns; of the present step of the set-up
     int64_t heard_at            # ns; last sign of life
-    int64_t probed_at           # ns; when the probe under way was posted, 0: none
+    int64_t pinged_at           # ns; when the ping under way was posted, 0: none
     link_offer_t offer          # the peer's
     # Memory
     char *memory                # receive slots, then send slots
     ibv_mr *memory_mr
     char *held_memory           # HELD slots, only with `soft_fence`
-    char *shared                # control word, probe sink, ring: see link.pyx
+    char *shared                # control word, ping sink, ring: see link.pyx
     ibv_mr *shared_mr
     uint64_t shared_size
     # Send queue
@@ -295,7 +295,7 @@ cdef struct counters_t:
     uint64_t writes
     uint64_t posts              # calls of ibv_post_send
     uint64_t credits
-    uint64_t probes
+    uint64_t pings
     uint64_t sleeps
     uint64_t torn               # ring slots seen before they were whole
     uint64_t registrations
@@ -313,7 +313,7 @@ cdef struct verbs_t:
     rdma_event_channel *events
     rdma_event_channel *door    # of the listeners (admission.pyx)
     rdma_cm_id *listener
-    int timer_fd                # part of wake_fd: probes, deadlines, a ring being revoked
+    int timer_fd                # part of wake_fd: pings, deadlines, a ring being revoked
     int kick_fd                 # part of wake_fd: a step found work for a call
     int pid
     uint8_t iwarp
@@ -329,7 +329,7 @@ cdef struct verbs_t:
     int64_t hear_at
     uint32_t crowded            # turns in a row after which events were left (N7)
     int64_t peer_timeout        # ns
-    int64_t probe_every         # ns
+    int64_t ping_every          # ns
     uint32_t mtu                # enum ibv_mtu of the port at the start; 0 on iWARP (J7)
     uint32_t recv_slots
     uint32_t reads_max          # what the device offers

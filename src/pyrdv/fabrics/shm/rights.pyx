@@ -17,7 +17,7 @@ cdef enum:
     NOWHERE = 64        # an address in the first page
 
 
-cdef uint8_t may_copy(int pid, uint64_t probe_address, uint64_t probe, int *call) noexcept nogil:
+cdef uint8_t may_copy(int pid, uint64_t mark_address, uint64_t mark, int *call) noexcept nogil:
     cdef uint64_t word = 0
     cdef iovec mine, theirs
     cdef uint8_t may = 0
@@ -31,11 +31,11 @@ cdef uint8_t may_copy(int pid, uint64_t probe_address, uint64_t probe, int *call
     else:
         refusal = errno
         call[0] = CALL_WRITEV
-    theirs.iov_base = <void *> probe_address
+    theirs.iov_base = <void *> mark_address
     if process_vm_readv(pid, &mine, 1, &theirs, 1, 0) != sizeof(word):
         refusal = errno
         call[0] = CALL_READV
-    elif word == probe:
+    elif word == mark:
         may |= MAY_READ
     else:
         # Somebody else has that number here: another pid namespace.

@@ -15,5 +15,5 @@ cdef extern from "<sys/uio.h>" nogil:
                               unsigned long flags)
 
 # call.  Of MAY_READ and MAY_WRITE (channel.pxd), what this process may do to `pid`, in which
-# `probe` stands at `probe_address`.  `call` and errno: what was refused, if anything was.
-cdef uint8_t may_copy(int pid, uint64_t probe_address, uint64_t probe, int *call) noexcept nogil
+# `mark` stands at `mark_address`.  `call` and errno: what was refused, if anything was.
+cdef uint8_t may_copy(int pid, uint64_t mark_address, uint64_t mark, int *call) noexcept nogil

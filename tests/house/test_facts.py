@@ -1,0 +1,44 @@
+"""A fact has one home: where a code has a name, the name is written."""
+
+import re
+
+import pytest
+
+from tests.house import reading
+
+# A result of an operation, of a call or of the system, as a bare number.  Zero is success.
+BARE = re.compile(r"\b(?:failure|from_status)\(\s*[0-9]"
+                  r"|\b(?:error|state|status)\)? (?:==|!=|in|not in) \(?-?[1-9]")
+
+
+def bare_codes(text):
+    """The lines of a Cython source in which a code is a number."""
+    return [line.strip() for line in text.splitlines() if BARE.search(line.partition("#")[0])]
+
+
+def test_codes_are_written_by_name():
+    found = {}
+    for path in reading.sources(".pyx", ".pxd", under="src/pyrdv"):
+        if lines := bare_codes(path.read_text(encoding="utf-8")):
+            found[str(path.relative_to(reading.ROOT))] = lines
+    assert found == {}
+
+
+@pytest.mark.parametrize("line", [
+    "        if error == 3:",
+    "        if op.error != 19:  # ENODEV",
+    "            raise self.comm.failure(4, self.source, self.tag, size, size)",
+    "            raise from_status(8, what=text)",
+    "            if glance8(&peer.state) in (2, 3):",
+])
+def test_planted_number_is_caught(line):
+    assert bare_codes(line) == [line.strip()]
+
+
+@pytest.mark.parametrize("line", [
+    "        if error == OP_CANCELLED:",
+    "        if op.error == 0:",
+    "            raise from_status(OP_FINALIZED, what=text)    # error == 8",
+])
+def test_names_and_zero_pass(line):
+    assert bare_codes(line) == []
