@@ -92,7 +92,8 @@ _world = _world_module.init()
 COMM_WORLD = _world.comm_world
 COMM_SELF = _world.comm_self
 # Exit handlers run last in, first out: before the one that ends the world.
-_atexit.register(_leaving.quiet_daemons)
+_atexit.register(_leaving.leave)
+_leaving.quiet_daemons()
 
 
 class Grequest(_Grequest):

@@ -266,11 +266,13 @@ class PeerLostError(Error):
     """The peer of an operation ended or cannot be reached; attribute ``peer`` is its rank.
 
     That is its rank in the communicator whose number is ``communicator`` (None where that does not
-    matter).
+    matter), negative if all possible sources are gone.  ``finished`` is True if the peer, or each
+    of them, ended in good order: nothing that it sent is lost.
     """
 
     error_class = ERR_PROC_FAILED
     communicator = None
+    finished = False
 
 
 class CollectiveError(Error):

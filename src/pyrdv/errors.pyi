@@ -80,6 +80,7 @@ class MessageKindError(Error, TypeError):
 
 class PeerLostError(Error):
     communicator: int | None
+    finished: bool
     peer: int
     reason: str
 

@@ -117,17 +117,70 @@ def test_waits_end(jobs, ranks, args):
     assert all("was never received" in line for line in outcome.err.splitlines()), outcome
 
 
-def test_daemon_threads_end_quietly(jobs):
-    """A thread that serves requests until the program ends leaves no traceback."""
-    jobs.run("""
-        import threading
-        from pyrdv import MPI
+SERVING = """
+import sys, threading, time
+from pyrdv import MPI, errors
 
-        def serve():
-            while True:
-                MPI.COMM_WORLD.recv()
+comm, sources = MPI.COMM_WORLD, sys.argv[1]
+other = 1 - comm.rank
 
-        threading.Thread(target=serve, daemon=True).start()
-        MPI.COMM_WORLD.send(1, dest=1 - MPI.COMM_WORLD.rank)
-        MPI.COMM_WORLD.Barrier()
-        """, 2).ok()
+def serve():
+    while True:
+        if sources == "any":
+            comm.recv()
+        elif sources == "one":
+            comm.recv(source=other)
+        else:
+            comm.mprobe().recv()
+
+served = threading.Thread(target=serve, daemon=True)
+served.start()
+comm.send(1, dest=other)
+comm.Barrier()
+if comm.rank == 1:
+    time.sleep(float(sys.argv[2]))      # rank 0 has ended
+if sys.argv[3:]:
+    MPI.Finalize()
+"""
+
+
+@pytest.mark.parametrize("finalize", [(), ("Finalize",)])
+@pytest.mark.parametrize("seconds", ["0", "0.3"])
+@pytest.mark.parametrize("sources", ["any", "one", "probed"])
+def test_daemon_threads_end_quietly(jobs, sources, seconds, finalize):
+    """A thread that serves requests until the program ends leaves no traceback.
+
+    So does one whose only peer ended a moment before.
+    """
+    jobs.run(SERVING, 2, args=[sources, seconds, *finalize]).ok()
+
+
+@pytest.mark.parametrize("sources", ["any", "one", "probed"])
+def test_daemon_threads_of_a_rank_that_goes_on(jobs, sources):
+    """The program goes on without the thread: it may wait for what the thread does."""
+    outcome = jobs.run(SERVING, 2, args=[sources, "3"])
+    assert outcome.status == 0 and outcome.err.count("PeerLostError: ") == 1, outcome
+
+
+def test_finished_or_lost(jobs):
+    """`PeerLostError.finished` tells whether a peer, or all, ended in good order."""
+    outcome = jobs.run("""
+        import os, sys
+        from pyrdv import MPI, errors
+
+        comm = MPI.COMM_WORLD
+        comm.Barrier()
+        if comm.rank == 1:
+            os._exit(0)
+        if comm.rank == 2:
+            sys.exit()
+        for source in (1, 2, MPI.ANY_SOURCE):
+            try:
+                comm.recv(source=source)
+            except errors.PeerLostError as error:
+                print(source, error.peer, error.finished, error.reason)
+        """, 3, "--keep-going")
+    any_source, lost, finished = outcome.lines      # they are sorted
+    assert any_source == "-2 -2 False all other ranks have ended, not all of them in good order"
+    assert lost.startswith("1 1 False "), outcome
+    assert finished == "2 2 True it has finished", outcome

@@ -77,6 +77,7 @@ cdef class CommBase:
     cdef int examine_receive(self, long long source, long long tag) except -1
     # The exception for an operation that ended with op_error `error`.
     cdef object failure(self, int error, int peer, int tag, uint64_t total, uint64_t room)
+    cdef bint finished(self, int peer)
     cdef str why(self, int peer)
     cdef inline int from_world(self, uint32_t world) noexcept nogil:
         return self.members.from_world(world)

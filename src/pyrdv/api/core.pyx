@@ -182,6 +182,7 @@ cdef class CommBase:
                 self.engine.blamed(self.members.to_world(peer) if peer >= 0 else -1)
             lost = from_status(error, peer=peer, reason=self.why(peer))
             lost.communicator = self.context // CONTEXTS
+            lost.finished = self.finished(peer)
             return lost
         if error == OP_CANCELLED:
             return from_status(error, source=peer, tag=tag)
@@ -202,10 +203,22 @@ cdef class CommBase:
             "could not be read; was the sender's buffer unmapped, could the sender not register "
             "it, or has the receiver an error of its own?")
 
+    cdef bint finished(self, int peer):
+        """Whether `peer`, or every other rank if it is negative, ended in good order."""
+        cdef int other
+        if peer >= 0:
+            return engine_peer_finished(self.engine.c, self.members.to_world(peer))
+        for other in range(self.members.size):
+            if other != self.members.rank and not engine_peer_finished(
+                    self.engine.c, self.members.to_world(other)):
+                return False
+        return True
+
     cdef str why(self, int peer):
         if peer < 0:
-            return "all other ranks have finished"
-        if engine_peer_finished(self.engine.c, self.members.to_world(peer)):
+            return ("all other ranks have finished" if self.finished(peer)
+                    else "all other ranks have ended, not all of them in good order")
+        if self.finished(peer):
             return "it has finished"
         return (reason(self.engine, self.members.to_world(peer))
                 or "its process ended, or its connection broke")

@@ -14,7 +14,7 @@ from pyrdv.progress.polling cimport (
     alone, help_pending, patience_looks, patience_reset, patience_t, wait_turn)
 
 from pyrdv.api import buffered
-from pyrdv.errors import PeerLostError, from_status
+from pyrdv.errors import from_status
 
 
 cdef extern from "order.h" nogil:
@@ -55,8 +55,7 @@ cdef class ProbedMessages(BufferMessages):
             if state == PEER_CLOSED or state == PEER_LOST:
                 raise self.failure(OP_PEER_LOST, <int> source, 0, 0, 0)
         elif self.members.size > 1 and alone(self.engine, self.context):
-            raise PeerLostError("a probe for any source can never succeed: all other ranks "
-                                "have finished", peer=ANY_SOURCE_, reason="finished")
+            raise self.failure(OP_PEER_LOST, -1, 0, 0, 0)
         return 0
 
     cdef bint glance(self, long long source, long long tag, Status status,
