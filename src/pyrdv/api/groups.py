@@ -70,7 +70,7 @@ class Group:
 
     def Compare(self, other):
         """`IDENT`, `SIMILAR` (another order) or `UNEQUAL`."""
-        others = _members_of(other)
+        others = members_of(other)
         if self.members == others:
             return IDENT
         return SIMILAR if sorted(self.members) == sorted(others) else UNEQUAL
@@ -98,17 +98,17 @@ class Group:
 
     def Union(self, other):
         """The members of this group, then those of `other` that are not in it."""
-        mine, others = self.members, _members_of(other)
+        mine, others = self.members, members_of(other)
         return self._like((*mine, *(rank for rank in others if rank not in mine)), other)
 
     def Intersection(self, other):
         """The members of this group that are in `other` too."""
-        others = _members_of(other)
+        others = members_of(other)
         return self._like([rank for rank in self.members if rank in others], other)
 
     def Difference(self, other):
         """The members of this group that are not in `other`."""
-        others = _members_of(other)
+        others = members_of(other)
         return self._like([rank for rank in self.members if rank not in others], other)
 
     Intersect = Intersection
@@ -148,7 +148,7 @@ class Group:
         ranks = list(range(self.size) if ranks is None else ranks)
         self._check(set(ranks) - {PROC_NULL})
         place = None if group is None else {
-            world: i for i, world in enumerate(_members_of(group))}
+            world: i for i, world in enumerate(members_of(group))}
         found = []
         for rank in ranks:
             if rank == PROC_NULL:
@@ -182,9 +182,10 @@ class Group:
         return f"<Group: {len(self.members)} members>"
 
 
-def _members_of(group):
+def members_of(group):
+    """World ranks of the members of `group`; TypeError if it is no group."""
     if not isinstance(group, Group):
-        raise TypeError(f"a group is compared or joined with a Group, not {type(group).__name__}")
+        raise TypeError(f"a Group is needed here, not {type(group).__name__}")
     return group.members
 
 

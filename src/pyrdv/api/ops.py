@@ -107,6 +107,9 @@ class Op:
     __slots__ = ("_name", "_function", "_commutes", "_predefined")
 
     def __init__(self, op=None):
+        if op is not None and not isinstance(op, Op):
+            raise TypeError(f"Op() takes an Op, not {type(op).__name__}; make one of a function "
+                            "with Op.Create")
         self._name = op._name if op is not None else "OP_NULL"
         self._function = op._function if op is not None else None
         self._commutes = op._commutes if op is not None else False

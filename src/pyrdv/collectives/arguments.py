@@ -5,14 +5,17 @@ at: the receive buffer of ranks that are not the root of a gather or reduction, 
 those that are not the root of a scatter.
 """
 
+import operator
+
 from pyrdv.api.buffers import IN_PLACE, parse_views
+from pyrdv.api.ops import Op
 from pyrdv.api.vectors import parse_blocks
 from pyrdv.errors import ArgumentError, CountError, DatatypeMismatchError, RootError
 
 
 def check_root(call, root):
     """Refuse a root that is no member."""
-    if not 0 <= root < call.size:
+    if not 0 <= operator.index(root) < call.size:
         raise RootError(f"root {root} is not in {call.view.name}, which has ranks "
                         f"0..{call.size - 1}", rank=root)
 
@@ -60,10 +63,22 @@ def same_length(target, source, what):
                          f"{target.nbytes}; both must be as long")
 
 
+def check_op(op, datatype=None):
+    """Refuse what is no operation, or an operation that is not defined for `datatype`.
+
+    A reduction of objects, which has no datatype, also takes any function of two objects.
+    """
+    if isinstance(op, Op):
+        if datatype is not None:
+            op.check(datatype)
+    elif datatype is not None or not callable(op):
+        raise TypeError(f"a reduction needs an operation such as MPI.SUM, not {type(op).__name__}")
+
+
 def operands(sendbuf, recvbuf, op, what):
     """``(bytes to send, bytes to receive into, datatype)`` of a reduction on every member."""
     result, datatype = parse_views(recvbuf, writable=True)
-    op.check(datatype)
+    check_op(op, datatype)
     if in_place(sendbuf):
         return result, result, datatype
     mine, mine_type = parse_views(sendbuf)
@@ -74,7 +89,7 @@ def operands(sendbuf, recvbuf, op, what):
 def contribution(sendbuf, op):
     """``(bytes to send, datatype)`` of a reduction on a member that gets no result."""
     mine, datatype = parse_views(sendbuf)
-    op.check(datatype)
+    check_op(op, datatype)
     return mine, datatype
 
 
@@ -113,7 +128,7 @@ class Shares:
         self.counts = None
         self.in_place = in_place(sendbuf)
         self.own, self.datatype = parse_views(recvbuf, writable=True)
-        op.check(self.datatype)
+        check_op(op, self.datatype)
         self.mine = self.own
         if not self.in_place:
             self.mine, mine_type = parse_views(sendbuf)
@@ -135,7 +150,7 @@ class Shares:
             made.own, datatype = parse_views(recvbuf, writable=True)
             same_elements(blocks[0], blocks.datatype, made.own, datatype, what)
         made.mine, made.datatype = blocks.all(), blocks.datatype
-        op.check(made.datatype)
+        check_op(op, made.datatype)
         made.counts = [len(blocks[0]) // made.datatype.size] * size
         return made
 

@@ -11,6 +11,7 @@ from pyrdv.api.constants import (
     TAG_UB,
     UNDEFINED,
 )
+from pyrdv.api.groups import members_of
 from pyrdv.api.persistent import completed
 from pyrdv.collectives import blocks, contexts, kinds
 from pyrdv.collectives.calls import run
@@ -189,7 +190,7 @@ class MakingComm(Comm):
         errhandler : optional
             There for mpi4py's sake: errors are exceptions.
         """
-        if group.own not in group.members:
+        if group.own not in members_of(group):
             raise GroupError("Create_from_group is called by the members of the group; this "
                              "process is none")
         view = Comm.gathering(group, _NO_COMM)
@@ -199,7 +200,7 @@ class MakingComm(Comm):
     def _check_group(self, group):
         self.ready_for_all()
         mine = set(self.members.world_ranks())
-        strange = [rank for rank in group.members if rank not in mine]
+        strange = [rank for rank in members_of(group) if rank not in mine]
         if strange:
             raise GroupError(f"the group holds {len(strange)} processes that are no members of "
                              f"{self.name}, such as world rank {strange[0]}")

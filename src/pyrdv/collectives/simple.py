@@ -224,6 +224,7 @@ def fold_objects(call, mine, op, root):
 def reduce_object(call, obj, op, root):
     """Fold of the members' objects in rank order, on `root`; None elsewhere."""
     arguments.check_root(call, root)
+    arguments.check_op(op)
     folded = fold_objects(call, objects.dumps(obj), op, root)
     call.confirm()
     return folded
@@ -231,6 +232,7 @@ def reduce_object(call, obj, op, root):
 
 def allreduce_object(call, obj, op):
     """Fold of the members' objects in rank order."""
+    arguments.check_op(op)
     folded = fold_objects(call, objects.dumps(obj), op, 0)
     if call.rank:
         return pickles.load(share_pickle(call, None, 0))
@@ -241,6 +243,7 @@ def allreduce_object(call, obj, op):
 
 def scan_object(call, obj, op, inclusive):
     """Fold of the objects of the members up to this one, itself included or not."""
+    arguments.check_op(op)
     upto, before = pickles.copy(objects.dumps(obj)), None
     if call.rank:
         # Twice, for the operation may change what it is given.

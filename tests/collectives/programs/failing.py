@@ -85,7 +85,7 @@ def outcome(function):
         function()
     except MPI.Exception as error:
         return error
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         return error
     return None
 
@@ -132,6 +132,23 @@ def case_wrong_root(comm):
                      "scatter": lambda: comm.scatter([0] * comm.size, root),
                      "reduce": lambda: comm.reduce(0, root=root)}
             check(comm, name, bad, outcome(calls[name]), errors.RootError, tells_all(name, bad))
+
+
+def case_foreign_operation_or_root(comm):
+    for name in ("Reduce", "Allreduce", "Reduce_scatter_block", "Scan", "Exscan",
+                 "reduce", "allreduce", "scan", "exscan"):
+        for bad in range(comm.size):
+            for foreign in (None, 5, "sum"):
+                op = foreign if comm.rank == bad else MPI.SUM
+                send = whole(comm) if name == "Reduce_scatter_block" else np.zeros(2)
+                args = (send, np.zeros(2), op) if name[0].isupper() else (send, op)
+                check(comm, name, bad, outcome(lambda: getattr(comm, name)(*args)), TypeError)
+    for bad in range(comm.size):
+        for foreign in (None, 0.0, "0"):
+            root = foreign if comm.rank == bad else 0
+            check(comm, "gather", bad, outcome(lambda: comm.gather(0, root)), TypeError)
+            group = foreign if comm.rank == bad else comm.Get_group()
+            check(comm, "Create", bad, outcome(lambda: comm.Create(group)), TypeError)
 
 
 def case_wrong_operation(comm):
