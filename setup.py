@@ -196,7 +196,7 @@ def show_values(made, known):
         made.write_text(after, encoding="utf-8")
 
 
-VERBS_PACKAGE = "pyrdv.fabrics.verbs."
+VERBS_PACKAGES = ("pyrdv.fabrics.verbs.", "pyrdv.instruments.verbs.")
 VERBS_REMEDY = "install rdma-core's headers, 36 or newer (Debian: libibverbs-dev librdmacm-dev)"
 
 
@@ -239,7 +239,7 @@ class build_ext(base_build_ext):
 
     def leave_out_verbs(self):
         """Take the modules of verbs away if they are not to be, or cannot be, built."""
-        verbs = [ext for ext in self.extensions if ext.name.startswith(VERBS_PACKAGE)]
+        verbs = [ext for ext in self.extensions if ext.name.startswith(VERBS_PACKAGES)]
         if VERBS == "off":
             text = "as PYRDV_VERBS=off says"
         else:

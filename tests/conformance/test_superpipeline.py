@@ -178,7 +178,7 @@ class OrderedWorld(CHAOS):
     kind = "ordered"
 
     def build(self, size, seed, slots):
-        from pyrdv.fabrics.sim.network import Network
+        from pyrdv.instruments.sim.network import Network
 
         self.network = Network(size, seed=seed, slots=8, transfers=4, chunk=1000, ordered=True)
         return [self.network.fabric(rank) for rank in range(size)]
@@ -218,7 +218,7 @@ class SoftWorld(SIM):
     kind = "soft"
 
     def build(self, size, seed, slots):
-        from pyrdv.fabrics.sim.network import Network
+        from pyrdv.instruments.sim.network import Network
 
         self.network = Network(size, seed=seed, auto=True, soft=True)
         return [self.network.fabric(rank) for rank in range(size)]

@@ -12,9 +12,9 @@ import numpy as np
 
 from pyrdv.api.communicator import Comm
 from pyrdv.engine.engine import Engine
-from pyrdv.fabrics.probe import Probe
 from pyrdv.fabrics.shm.fabric import ShmFabric
-from pyrdv.fabrics.sim.network import Network
+from pyrdv.instruments.fabric import Driver
+from pyrdv.instruments.sim.network import Network
 from pyrdv.memory.registration import Registrations
 
 from . import names as MPI
@@ -93,23 +93,23 @@ class World:
 
     @classmethod
     def bare(cls, size, *, seed=0, slots=None):
-        """The fabrics of a world without engines, all connected, as probes.
+        """The fabrics of a world without engines, all connected, as drivers.
 
         Returns
         -------
-        (World, list of Probe)
+        (World, list of Driver)
         """
         world = cls.__new__(cls)
         world.prepare(size, seed, slots)
-        probes = [Probe(fabric) for fabric in world.fabrics]
+        drivers = [Driver(fabric) for fabric in world.fabrics]
         for _ in range(PATIENCE):
-            statuses = [probe.connect(peer) for rank, probe in enumerate(probes)
+            statuses = [driver.connect(peer) for rank, driver in enumerate(drivers)
                         for peer in range(size) if peer != rank]
-            for probe in probes:
-                probe.maintain()
+            for driver in drivers:
+                driver.maintain()
             world.turn()
             if not any(statuses):
-                return world, probes
+                return world, drivers
         raise Stuck("the fabrics do not connect")
 
     def dup(self):

@@ -11,8 +11,8 @@ import pytest
 from pyrdv.engine import profiles
 from pyrdv.engine.choice import costs, rule
 from pyrdv.engine.engine import Engine
-from pyrdv.engine.probe import Probe
-from pyrdv.fabrics.sim.network import Network
+from pyrdv.instruments.engine import Driver
+from pyrdv.instruments.sim.network import Network
 from pyrdv.memory.registration import Registrations
 from pyrdv.tools import cost_model, doctor_protocols, tune
 
@@ -45,7 +45,7 @@ class Pair:
                    **{"speculation": "off", "figures": [known], **options},
                    registrations=Registrations(mode))
             for rank in range(2)]
-        self.ends = [Probe(engine) for engine in self.engines]
+        self.ends = [Driver(engine) for engine in self.engines]
 
     def send(self, data, room, waits=(True, True), owned=True, first="send"):
         """`data` from rank 0 to rank 1; how many of the two ends wait for it."""

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from pyrdv.engine.engine import Engine
-from pyrdv.engine.probe import Probe
 from pyrdv.engine.protocols import table
-from pyrdv.fabrics.sim.network import Network
+from pyrdv.instruments.engine import Driver
+from pyrdv.instruments.sim.network import Network
 from pyrdv.memory.registration import Registrations
 
 WIRE = Path(__file__).parents[2] / "src" / "pyrdv" / "engine" / "wire.pxd"
@@ -39,7 +39,7 @@ class Pair:
         self.engines = [Engine(rank, 2, [network.fabric(rank)], eager_max=EAGER,
                                **{"speculation": "off", **options},
                                registrations=Registrations("auto")) for rank in range(2)]
-        self.ends = [Probe(engine) for engine in self.engines]
+        self.ends = [Driver(engine) for engine in self.engines]
 
     def turn(self, count=50):
         for _ in range(count):

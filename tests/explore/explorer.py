@@ -28,8 +28,8 @@ import itertools
 from collections import deque
 
 from pyrdv.engine.engine import Engine
-from pyrdv.engine.probe import ANY, CANCELLED, TRUNCATED, Probe
-from pyrdv.fabrics.sim.network import Network
+from pyrdv.instruments.engine import ANY, CANCELLED, TRUNCATED, Driver
+from pyrdv.instruments.sim.network import Network
 from tests.conformance import oracle
 
 EAGER, LARGE, LONG = 16, 64, 160    # sizes: eager; rendezvous; longer than any receive
@@ -85,7 +85,7 @@ class Run:
         self.engines = [Engine(rank, self.size, [self.network.fabric(rank)], eager_max=EAGER_MAX,
                                unexpected_max=1, **pipeline, **engine)
                         for rank in range(self.size)]
-        self.probes = [Probe(engine) for engine in self.engines]
+        self.drivers = [Driver(engine) for engine in self.engines]
         for rank, engine in enumerate(self.engines):
             for peer in range(self.size):
                 if peer != rank and not parameters.get("lazy"):
@@ -169,9 +169,9 @@ class Run:
 
     def turn(self, rank):
         # A turn that only noted which pool ran dry is not the last one.
-        before = self.probes[rank].fingerprint()
-        happened = self.probes[rank].turn()
-        self.acted(rank, bool(happened) or self.probes[rank].fingerprint() != before)
+        before = self.drivers[rank].fingerprint()
+        happened = self.drivers[rank].turn()
+        self.acted(rank, bool(happened) or self.drivers[rank].fingerprint() != before)
 
     def acted(self, rank, something=True):
         """Rank `rank` did something, or found nothing to do."""
@@ -192,16 +192,16 @@ class Run:
         data = self.buffer("send", rank, step, size, name)
         data[:] = self.text(name, size)
         self.messages.append(message)
-        self.live.append((self.probes[rank].send(dest, tag, data, sync), message, data))
+        self.live.append((self.drivers[rank].send(dest, tag, data, sync), message, data))
 
     def receive(self, rank, step, source, tag, room):
         receive = oracle.Receive(rank, 0, source, tag, step)
         data = self.buffer("receive", rank, step, room, UNTOUCHED)
         self.receives.append(receive)
-        self.live.append((self.probes[rank].receive(source, tag, data), receive, data))
+        self.live.append((self.drivers[rank].receive(source, tag, data), receive, data))
 
     def take(self, rank, step, source, tag):
-        taken = self.probes[rank].take(source, tag)
+        taken = self.drivers[rank].take(source, tag)
         if taken is not None:
             self.taken[rank] = taken, oracle.Receive(rank, 0, source, tag, step)
 
@@ -210,7 +210,7 @@ class Run:
             taken, receive = self.taken.pop(rank)
             data = self.buffer("receive", rank, step, room, UNTOUCHED)
             self.receives.append(receive)
-            self.live.append((self.probes[rank].receive_taken(taken, data), receive, data))
+            self.live.append((self.drivers[rank].receive_taken(taken, data), receive, data))
 
     def cancel(self, rank, step, number):
         wanted = [step for step, (kind, *_) in enumerate(self.program[rank])
@@ -274,7 +274,7 @@ class Run:
         return packet[:ADDRESS.start] + packet[ADDRESS.stop:]
 
     def fingerprint(self):
-        return (*(probe.fingerprint() for probe in self.probes),
+        return (*(probe.fingerprint() for probe in self.drivers),
                 self.network.fingerprint(self.hide),
                 self.waits, *self.places, frozenset(self.outcomes), frozenset(self.taken))
 
@@ -316,7 +316,7 @@ class Run:
         number = 100
         while True:
             data = self.buffer("drain", rank, number, LONG, UNTOUCHED)
-            operation = self.probes[rank].look(ANY, ANY, data)
+            operation = self.drivers[rank].look(ANY, ANY, data)
             if operation is None:
                 return
             receive = oracle.Receive(rank, 0, ANY, ANY, number, drained=True)
@@ -330,7 +330,7 @@ class Run:
         for operation in self.complete:
             operation.release()
         for rank, engine in enumerate(self.engines):
-            counters = {**engine.counters(), "moving": self.probes[rank].moving}
+            counters = {**engine.counters(), "moving": self.drivers[rank].moving}
             left = {name: counters[name] for name in LEAKS if counters[name]}
             if left or any(state not in ("self", "up", "new") for state in engine.peer_states()):
                 self.fail(f"rank {rank} ends with {left}, {engine.peer_states()}")

@@ -3,7 +3,7 @@
 import itertools
 import random
 
-from pyrdv.engine.probe import ANY
+from pyrdv.instruments.engine import ANY
 from tests.explore.explorer import EAGER, LARGE, LONG, ROOM, SMALL, settled
 
 #: Of a send: size and whether it is synchronous.

@@ -8,7 +8,7 @@ import os
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from pyrdv.engine.probe import ANY
+from pyrdv.instruments.engine import ANY
 from tests.explore import programs
 from tests.explore.explorer import EAGER, LARGE, LONG, Explorer, Run, Violation, replay, walk
 

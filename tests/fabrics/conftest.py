@@ -2,14 +2,14 @@
 
 import pytest
 
-from pyrdv.fabrics.probe import Probe
+from pyrdv.instruments.fabric import Driver
 
 TOKEN = b"links"
 
 
 @pytest.fixture
 def fabrics(rdma_device):
-    """Make fabrics of one job that know each other, as probes; closes them at the end."""
+    """Make fabrics of one job that know each other, as drivers; closes them at the end."""
     from pyrdv.fabrics.verbs.fabric import VerbsFabric
 
     made = []
@@ -20,7 +20,7 @@ def fabrics(rdma_device):
         made.extend(ends)
         for end in ends:
             end.set_peers([other.address for other in ends])
-        return [Probe(end) for end in ends]
+        return [Driver(end) for end in ends]
 
     yield make
     # From the last: on iWARP the first would wait for an answer of the second (J5).

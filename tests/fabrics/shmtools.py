@@ -8,12 +8,12 @@ import socket
 import struct
 import time
 
-from pyrdv.fabrics.probe import OK, PACKET, Probe
 from pyrdv.fabrics.shm import ShmFabric
+from pyrdv.instruments.fabric import OK, PACKET, Driver
 
 TOKEN = b"a job's secret"
 HELLO = struct.Struct("<QIIIIQQ32s")  # magic version from to staged mark-address mark digest
-# magic version pid probe-address probe space reach place length name
+# magic version pid mark-address mark space reach place length name
 ADDRESS = struct.Struct("<QIIQQQQiI64s")
 MAGIC = int.from_bytes(b"PRDVSHM1", "little")
 VERSION = 4
@@ -39,8 +39,8 @@ def fabrics(count=2, single_copy="auto", token=TOKEN):
 
 
 def pair(single_copy="auto"):
-    """Two connected probes in this process."""
-    a, b = (Probe(one) for one in fabrics(2, single_copy))
+    """Two connected drivers in this process."""
+    a, b = (Driver(one) for one in fabrics(2, single_copy))
     assert a.connect(1) == OK
     assert b.connect(0) == OK
     a.maintain()
@@ -53,13 +53,13 @@ def payloads(events):
     return [event[2] for event in events if event[0] == PACKET]
 
 
-def until(condition, *probes, seconds=30):
-    """Poll `probes` until `condition(events of each)` holds; the events."""
-    seen = [[] for _ in probes]
+def until(condition, *drivers, seconds=30):
+    """Poll `drivers` until `condition(events of each)` holds; the events."""
+    seen = [[] for _ in drivers]
     limit = time.monotonic() + seconds
     while not condition(*seen):
         assert time.monotonic() < limit, f"nothing more came: {seen}"
-        for events, one in zip(seen, probes, strict=True):
+        for events, one in zip(seen, drivers, strict=True):
             one.maintain()
             events += one.poll()
     return seen
@@ -86,7 +86,7 @@ class RawPeer:
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.listener.bind(b"\0" + self.name)
         self.listener.listen(8)
-        self.probe = bytearray(8)
+        self.mark = bytearray(8)
         self.socket = self.memory = self.into = self.into_socket = None
 
     def address(self, mark_address=0, mark=1):

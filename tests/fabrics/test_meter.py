@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from pyrdv.fabrics.meter import Meter
-from pyrdv.fabrics.probe import Probe
-from pyrdv.fabrics.registering import registrations
+from pyrdv.instruments.fabric import Driver
+from pyrdv.instruments.meter import Meter
+from pyrdv.instruments.registering import registrations
 
 from . import shmtools
 
@@ -20,10 +20,10 @@ class Ends:
     def __init__(self, fabrics, timeout=30):
         self.meters = [Meter(fabric, 1 - rank, rank == 0, timeout)
                        for rank, fabric in enumerate(fabrics)]
-        self.probes = [Probe(fabric) for fabric in fabrics]
+        self.drivers = [Driver(fabric) for fabric in fabrics]
         self.memory = [mmap.mmap(-1, SIZE) for _ in fabrics]
-        self.regions = [probe.register(memory)
-                        for probe, memory in zip(self.probes, self.memory, strict=True)]
+        self.regions = [driver.register(memory)
+                        for driver, memory in zip(self.drivers, self.memory, strict=True)]
 
     def both(self, work):
         """``work(end)`` for both ends at once; what they returned, exceptions included."""
@@ -117,7 +117,7 @@ def test_registered(ends):
 def test_copied(ends):
     """Through the windows, from and to memory that no peer may touch."""
     buffers = [bytearray(b"a" * 5000), bytearray(b"b" * 5000)]
-    sources = [probe.register(mmap.mmap(-1, SIZE)) for probe in ends.probes]
+    sources = [driver.register(mmap.mmap(-1, SIZE)) for driver in ends.drivers]
     seconds(ends.both(lambda end: ends.meters[end].copied_back_and_forth(
         buffers[end], sources[end], ends.regions[end], *ends.remote(end), 5, 2)), 2)
     assert buffers == [b"a" * 5000] * 2
@@ -128,7 +128,7 @@ def test_copied(ends):
 
 
 def test_registrations(ends):
-    times = registrations(ends.probes[0].fabric, bytearray(1 << 16), 1, 16, 3)
+    times = registrations(ends.drivers[0].fabric, bytearray(1 << 16), 1, 16, 3)
     assert len(times) == 3
     assert all(on >= 0 and off >= 0 for on, off in times)
 
@@ -136,7 +136,7 @@ def test_registrations(ends):
 def test_other_end_leaves(ends):
     def work(end):
         if end:
-            ends.probes[1].disconnect(0)
+            ends.drivers[1].disconnect(0)
             return None
         return ends.meters[0].packets_back_and_forth(b"", 5, 1)
 

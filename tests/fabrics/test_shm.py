@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from pyrdv.fabrics.probe import (
+from pyrdv.fabrics.shm import ShmFabric
+from pyrdv.instruments.fabric import (
     AGAIN,
     CLOSED,
     FAILED,
@@ -18,9 +19,8 @@ from pyrdv.fabrics.probe import (
     READ,
     REMOTE_READ,
     WRITE,
-    Probe,
+    Driver,
 )
-from pyrdv.fabrics.shm import ShmFabric
 
 from .shmtools import TOKEN, fabrics, open_files, pair, payloads, until
 
@@ -98,17 +98,17 @@ def test_a_chain_is_taken_whole_or_not_at_all():
     a, b = pair()
     for _ in range(125):
         assert a.send(1, b"x") == OK
-    chain = [Probe.send_request(b"%d" % i) for i in range(4)]
+    chain = [Driver.send_request(b"%d" % i) for i in range(4)]
     assert a.post(1, *chain) == AGAIN
     assert a.post(1, *chain[:3]) == OK
     assert payloads(b.poll())[125:] == [b"0", b"1", b"2"]
-    big = [Probe.send_request(b"", bytes(a.packet_max)) for _ in range(4)]
+    big = [Driver.send_request(b"", bytes(a.packet_max)) for _ in range(4)]
     assert a.post(1, *big) == INVALID  # would never fit
     assert b.poll() == []
 
 
 def test_post_before_connect_says_again():
-    a, b = (Probe(one) for one in fabrics())
+    a, b = (Driver(one) for one in fabrics())
     assert a.send(1, b"x") == AGAIN
     assert a.send(2, b"x") == INVALID
     assert a.connect(0) == FAILED  # itself
@@ -147,10 +147,10 @@ def test_a_fenced_send_waits_for_the_read(two):
     theirs, mine = bytearray(os.urandom(400 * KIB)), bytearray(400 * KIB)
     source, sink = b.register(theirs), a.register(mine)
     chain = [
-        Probe.send_request(b"START"),
-        Probe.read_request(sink, 0, source.address, source.key, len(mine), ident=1),
-        Probe.send_request(b"DONE", b"fenced", flags=FENCE),
-        Probe.send_request(b"LAST"),
+        Driver.send_request(b"START"),
+        Driver.read_request(sink, 0, source.address, source.key, len(mine), ident=1),
+        Driver.send_request(b"DONE", b"fenced", flags=FENCE),
+        Driver.send_request(b"LAST"),
     ]
     assert a.post(1, *chain) == OK
     assert payloads(b.poll()) == [b"START"]
@@ -167,8 +167,8 @@ def test_a_send_behind_a_write_is_not_seen_before_the_data(two):
     a, b = two
     theirs, mine = bytearray(400 * KIB), bytearray(os.urandom(400 * KIB))
     target, source = b.register(theirs), a.register(mine)
-    assert a.post(1, Probe.write_request(source, 0, target.address, target.key, len(mine)),
-                  Probe.send_request(b"FIN")) == OK
+    assert a.post(1, Driver.write_request(source, 0, target.address, target.key, len(mine)),
+                  Driver.send_request(b"FIN")) == OK
     _, events = until(lambda ea, eb: payloads(eb), a, b)
     assert payloads(events) == [b"FIN"]
     assert theirs == mine
@@ -272,8 +272,8 @@ def test_one_poll_does_one_chunk_of_work(two):
 def test_transfer_from_memory_that_is_not_there():
     a, b = pair()
     sink = a.register(bytearray(300 * KIB))
-    chain = [Probe.read_request(sink, 0, 4096, 0, 300 * KIB, ident=3),
-             Probe.send_request(b"DONE", flags=FENCE)]
+    chain = [Driver.read_request(sink, 0, 4096, 0, 300 * KIB, ident=3),
+             Driver.send_request(b"DONE", flags=FENCE)]
     assert a.post(1, *chain) == OK
     events, others = until(lambda ea, eb: ea, a, b)
     for _ in range(5):
@@ -312,8 +312,8 @@ def test_goodbye_comes_after_everything(two):
     a, b = two
     theirs, mine = bytearray(os.urandom(1 << 20)), bytearray(1 << 20)
     source, sink = b.register(theirs), a.register(mine)
-    a.post(1, Probe.read_request(sink, 0, source.address, source.key, 1 << 20, flags=0),
-           Probe.send_request(b"DONE", flags=FENCE))
+    a.post(1, Driver.read_request(sink, 0, source.address, source.key, 1 << 20, flags=0),
+           Driver.send_request(b"DONE", flags=FENCE))
     a.disconnect(1)
     a.disconnect(1)
     assert a.send(1, b"no more") == INVALID
@@ -329,7 +329,7 @@ def test_goodbye_comes_after_everything(two):
 
 
 def test_goodbye_of_a_side_that_never_connected():
-    a, b = (Probe(one) for one in fabrics())
+    a, b = (Driver(one) for one in fabrics())
     assert b.connect(0) == OK
     b.send(0, b"hello")
     a.disconnect(1)
@@ -351,7 +351,7 @@ def test_wrong_arguments():
     with pytest.raises(ValueError, match="layout 9"):
         one.set_peers([None, one.address[:8] + b"\x09" + one.address[9:]])
     one.set_peers([None, None])
-    assert Probe(one).connect(1) == FAILED  # not on this host
+    assert Driver(one).connect(1) == FAILED  # not on this host
 
 
 def test_nothing_stays_open_and_close_is_idempotent():
@@ -373,7 +373,7 @@ def test_memory_per_peer(ranks, limit):
     """Small jobs get a large bulk area; from five ranks on a further peer costs 128 KiB at most."""
     with open("/proc/self/smaps") as file:
         before = file.read().count("memfd:pyrdv")
-    a, b = (Probe(one) for one in fabrics(ranks)[:2])
+    a, b = (Driver(one) for one in fabrics(ranks)[:2])
     assert (a.connect(1), b.connect(0)) == (OK, OK)
     a.maintain()
     b.maintain()

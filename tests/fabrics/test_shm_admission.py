@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
-from pyrdv.fabrics.probe import AGAIN, LOST, OK, PEER_LOST, Probe
 from pyrdv.fabrics.shm import ShmFabric, doors
+from pyrdv.instruments.fabric import AGAIN, LOST, OK, PEER_LOST, Driver
 from tests.support import strangers
 
 from .shmtools import ADDRESS, INLINE, TOKEN, RawPeer, fabrics, open_files, payloads, until
@@ -33,7 +33,7 @@ def private(address):
 def public_ends(monkeypatch):
     """Make ends that have no private door, as where nobody may look into them."""
     monkeypatch.setattr(doors, "_own_reach", lambda: 0)
-    return lambda count=2: [Probe(one) for one in fabrics(count)]
+    return lambda count=2: [Driver(one) for one in fabrics(count)]
 
 
 def dial(door, silent=True):
@@ -107,7 +107,7 @@ def test_one_peer_that_cannot_reach_it_keeps_the_public_door_open(monkeypatch):
     made.append(ShmFabric(2, 3, TOKEN))
     for one in made:
         one.set_peers([other.address for other in made])
-    ends = [Probe(one) for one in made]
+    ends = [Driver(one) for one in made]
     assert ends[0].connect(1) == ends[0].connect(2) == OK
     assert ends[1].connect(0) == OK
     for rank, one in enumerate(ends[:2]):
@@ -124,13 +124,13 @@ def test_a_dead_peer_has_no_door(public_ends):
     """D4: on both kinds of doors."""
     a, b = fabrics()
     b.close()
-    assert Probe(a).connect(1) == LOST
+    assert Driver(a).connect(1) == LOST
     one, two = public_ends()
     two.fabric.close()
     assert one.connect(1) == LOST
     strict, other = fabrics(single_copy="on")
     other.close()
-    assert Probe(strict).connect(1) == LOST
+    assert Driver(strict).connect(1) == LOST
 
 
 # --- strangers ----------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ def test_a_sleeper_is_not_kept_awake_by_strangers_and_wakes_up_for_a_peer(public
     assert ends[1].connect(0) == OK  # behind those
     ends[1].send(0, b"me too")
     assert payloads(sleep_until(end, payloads)) == [b"me too"]
-    for one in (*held, *(probe.fabric for probe in ends)):
+    for one in (*held, *(driver.fabric for driver in ends)):
         one.close()
 
 
@@ -209,7 +209,7 @@ def test_a_full_queue_is_tried_again_and_wakes_the_sleeper(public_ends, silent):
 def test_a_rank_whose_hello_is_late_keeps_its_place(silent):
     """A2: connections of processes that are no rank do not take it, however many there are."""
 
-    end = Probe(ShmFabric(0, 3, TOKEN))
+    end = Driver(ShmFabric(0, 3, TOKEN))
     step, done = os.pipe(), os.pipe()
 
     def late():
@@ -249,7 +249,7 @@ def test_a_rank_whose_hello_is_late_keeps_its_place(silent):
 
 def test_who_is_given_up_knows_it_and_a_hello_in_time_is_taken():
     """A3: after the connection was given up its sender gets EPIPE, never before."""
-    end = Probe(ShmFabric(0, 3, TOKEN))
+    end = Driver(ShmFabric(0, 3, TOKEN))
     door = private(end.fabric.address)
     held = [dial(door) for _ in range(16)]
     end.maintain()

@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from pyrdv.fabrics.probe import INVALID, LOST, OK, PEER_LOST, READ, Probe
 from pyrdv.fabrics.shm import ShmFabric
+from pyrdv.instruments.fabric import INVALID, LOST, OK, PEER_LOST, READ, Driver
 
 from .shmtools import (
     CONSUMER_CELLS,
@@ -33,7 +33,7 @@ from .shmtools import (
 @pytest.fixture
 def end():
     """The end under test: rank 0 of 3."""
-    one = Probe(ShmFabric(0, 3, TOKEN))
+    one = Driver(ShmFabric(0, 3, TOKEN))
     yield one
     one.fabric.close()
 
@@ -224,8 +224,8 @@ def connected_for_copy(end, peer):
     """`end` believes that it may copy from `peer`, which is this process."""
     word = bytearray(os.urandom(8))
     place = end.register(word)
-    probe = int.from_bytes(word, "little")
-    end.fabric.set_peers([None, peer.address(place.address, probe), None])
+    driver = int.from_bytes(word, "little")
+    end.fabric.set_peers([None, peer.address(place.address, driver), None])
     assert end.connect(1) == OK
     assert peer.accept()[4] == 0
     return place
@@ -270,8 +270,8 @@ def test_a_helper_that_dies_with_a_claim_loses_the_transfer(end, peer):
     keep = connected_for_copy(end, peer)
     sink = end.register(bytearray(256 << 10))
     source = end.register(bytearray(256 << 10))
-    end.post(1, Probe.read_request(sink, 0, source.address, 0, 256 << 10, ident=9),
-             Probe.send_request(b"DONE", flags=2))
+    end.post(1, Driver.read_request(sink, 0, source.address, 0, 256 << 10, ident=9),
+             Driver.send_request(b"DONE", flags=2))
     (claim,) = struct.unpack_from("<Q", peer.into, JOBS)
     struct.pack_into("<Q", peer.into, JOBS, claim + 1)
     assert end.poll() + end.poll() == []
@@ -402,7 +402,7 @@ def test_nonsense_jobs_are_not_helped(end, peer):
 
 
 def test_staged_counts_that_cannot_be_lose_the_peer(peer):
-    end = Probe(ShmFabric(0, 3, TOKEN, "off"))
+    end = Driver(ShmFabric(0, 3, TOKEN, "off"))
     end.fabric.set_peers([None, peer.address(), None])
     assert end.connect(1) == OK
     assert peer.accept()[4] == 1
@@ -416,7 +416,7 @@ def test_staged_counts_that_cannot_be_lose_the_peer(peer):
 
 
 def test_staged_requests_of_a_hostile_peer(peer):
-    end = Probe(ShmFabric(0, 3, TOKEN, "off"))
+    end = Driver(ShmFabric(0, 3, TOKEN, "off"))
     secret = bytearray(b"secret" * 100)
     own = end.register(secret, 1)  # local use only
     peer.connect(end.fabric.address, STAGED)
@@ -446,4 +446,4 @@ def test_a_stranger_at_the_address_gets_no_channel(end, peer):
     peer.listener.close()
     end.fabric.set_peers([None, None, peer.address()])
     assert end.connect(2) == LOST
-    assert end.post(2, Probe.send_request(b"x")) != INVALID
+    assert end.post(2, Driver.send_request(b"x")) != INVALID

@@ -12,7 +12,8 @@ import time
 
 import pytest
 
-from pyrdv.fabrics.probe import (
+from pyrdv.fabrics.shm import ShmFabric
+from pyrdv.instruments.fabric import (
     AGAIN,
     CLOSED,
     FAILED,
@@ -22,9 +23,8 @@ from pyrdv.fabrics.probe import (
     PACKET,
     PEER_LOST,
     READ,
-    Probe,
+    Driver,
 )
-from pyrdv.fabrics.shm import ShmFabric
 
 from .shmtools import TOKEN, fabrics, payloads, until
 
@@ -32,7 +32,7 @@ HANG = 60  # seconds; far more than any of these tests takes
 
 
 class Child:
-    """A forked process that runs ``work(probe, wire)`` as rank 1 of 2."""
+    """A forked process that runs ``work(driver, wire)`` as rank 1 of 2."""
 
     def __init__(self, work, mode="auto"):
         mine, theirs = os.pipe(), os.pipe()
@@ -43,7 +43,7 @@ class Child:
                 end = ShmFabric(1, 2, TOKEN, mode)
                 os.write(theirs[1], end.address)
                 end.set_peers([os.read(mine[0], 4096), None])
-                status = work(Probe(end), (mine[0], theirs[1])) or 0
+                status = work(Driver(end), (mine[0], theirs[1])) or 0
             os._exit(status)
         os.close(mine[0])
         os.close(theirs[1])
@@ -51,7 +51,7 @@ class Child:
         fabric = ShmFabric(0, 2, TOKEN, mode)
         fabric.set_peers([None, os.read(self.wire[0], 4096)])
         os.write(self.wire[1], fabric.address)
-        self.end = Probe(fabric)
+        self.end = Driver(fabric)
 
     def wait(self):
         """Exit status."""
@@ -151,8 +151,8 @@ def test_killed_peer_ends_everything(mode, connected):
         assert end.connect(1) == OK
         os.read(one.wire[0], 1)
         sink = end.register(bytearray(8 << 20))
-        chain = [Probe.read_request(sink, 0, 4096, 1, 8 << 20, ident=4),
-                 Probe.send_request(b"DONE", flags=FENCE)]
+        chain = [Driver.read_request(sink, 0, 4096, 1, 8 << 20, ident=4),
+                 Driver.send_request(b"DONE", flags=FENCE)]
         if mode == "off":
             assert end.post(1, *chain) == OK
         os.kill(one.pid, signal.SIGKILL)
@@ -214,8 +214,8 @@ def test_five_thousand_wake_ups(mode):
                 if pause.random() < 0.5:
                     time.sleep(pause.random() * 0.002)
                 if i % 50 < 2:  # with a transfer before it
-                    request = Probe.read_request(region, 0, remote, key, 70000, flags=0)
-                    done = Probe.send_request(b"%d" % i, flags=FENCE)
+                    request = Driver.read_request(region, 0, remote, key, 70000, flags=0)
+                    done = Driver.send_request(b"%d" % i, flags=FENCE)
                     assert end.post(peer, request, done) == OK
                 else:
                     assert end.send(peer, b"%d" % i) == OK
@@ -330,7 +330,7 @@ def test_cooperation_between_processes():
 def test_both_sides_connect_at_once():
     # C1: 500 fresh connections; both threads start together.
     for turn in range(500):
-        ends = [Probe(one) for one in fabrics()]
+        ends = [Driver(one) for one in fabrics()]
         gate = threading.Barrier(2)
         errors = []
 
@@ -358,7 +358,7 @@ def test_both_sides_connect_at_once():
 
 
 def test_all_to_all_of_many_ends():
-    ends = [Probe(one) for one in fabrics(12)]
+    ends = [Driver(one) for one in fabrics(12)]
     for me, one in enumerate(ends):
         for peer in range(12):
             if peer != me:
@@ -374,7 +374,7 @@ def test_all_to_all_of_many_ends():
 
 def test_a_crowd_that_dies_before_it_is_accepted_loses_nothing():
     # C2: more connections than one round accepts, the last ones die first.
-    ends = [Probe(one) for one in fabrics(100)]
+    ends = [Driver(one) for one in fabrics(100)]
     for rank in range(1, 100):
         assert ends[0].connect(rank) == OK
         assert ends[rank].connect(0) == OK
@@ -392,9 +392,9 @@ def test_a_crowd_that_dies_before_it_is_accepted_loses_nothing():
 def test_single_copy_on_is_refused_where_it_is_forbidden():
     one, two = fabrics(2, "on")
     changed = bytearray(two.address)
-    changed[24] ^= 1  # the probe word: as if another process were there
+    changed[24] ^= 1  # the driver word: as if another process were there
     one.set_peers([None, bytes(changed)])
-    end = Probe(one)
+    end = Driver(one)
     assert end.connect(1) == FAILED
     assert end.error == errno.ESRCH
     assert not one.capabilities & 1
@@ -406,7 +406,7 @@ def test_auto_falls_back_where_it_is_forbidden():
     changed = bytearray(two.address)
     changed[24] ^= 1
     one.set_peers([None, bytes(changed)])
-    a, b = Probe(one), Probe(two)
+    a, b = Driver(one), Driver(two)
     assert a.connect(1) == OK
     data, got = bytearray(os.urandom(100000)), bytearray(100000)
     source, sink = b.register(data), a.register(got)
@@ -443,7 +443,7 @@ def test_forked_child_closes_without_a_word():
 
 def test_out_of_descriptors_is_no_busy_loop_and_heals():
     one, two = fabrics()
-    a, b = Probe(one), Probe(two)
+    a, b = Driver(one), Driver(two)
     assert a.connect(1) == OK
     assert a.send(1, b"patient") == OK
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -10,7 +10,7 @@ import struct
 
 import pytest
 
-from pyrdv.fabrics.probe import CLOSED, FENCE, OK, PACKET, WRITE, Probe
+from pyrdv.instruments.fabric import CLOSED, FENCE, OK, PACKET, WRITE, Driver
 
 from .shmtools import JOBS, RawPeer, fabrics, pair, payloads, until
 
@@ -23,9 +23,9 @@ def start(a, b, size=SIZE, last=b"FIN"):
     """`a` posts START, a WRITE and FIN as one chain; source and target."""
     data, room = bytearray(os.urandom(size)), bytearray(size)
     source, sink = a.register(data), b.register(room)
-    assert a.post(1, Probe.send_request(b"START"),
-                  Probe.write_request(source, 0, sink.address, sink.key, size, ident=5),
-                  Probe.send_request(last, flags=FENCE)) == OK
+    assert a.post(1, Driver.send_request(b"START"),
+                  Driver.write_request(source, 0, sink.address, sink.key, size, ident=5),
+                  Driver.send_request(last, flags=FENCE)) == OK
     return data, room
 
 
@@ -121,8 +121,8 @@ def test_a_transfer_that_fails_takes_its_packet_with_it():
     """Y2, J5: memory that is not there; nobody hears FIN."""
     a, b = pair()
     source = a.register(bytearray(SIZE))
-    assert a.post(1, Probe.write_request(source, 0, 4096, 0, SIZE, ident=5),
-                  Probe.send_request(b"FIN", flags=FENCE)) == OK
+    assert a.post(1, Driver.write_request(source, 0, 4096, 0, SIZE, ident=5),
+                  Driver.send_request(b"FIN", flags=FENCE)) == OK
     got = []
     for _ in range(20):
         got += payloads(b.poll())
@@ -147,7 +147,7 @@ def test_a_peer_may_leave_with_it():
 
 def test_nonsense_in_a_tail():
     """R8: length and place of a broken peer's tail are cut down to what can be."""
-    end = Probe(fabrics(3)[0])
+    end = Driver(fabrics(3)[0])
     peer = RawPeer()
     word = bytearray(os.urandom(8))
     room, data = bytearray(64 * KIB), bytearray(os.urandom(64 * KIB))

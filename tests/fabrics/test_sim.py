@@ -2,7 +2,7 @@
 
 import pytest
 
-from pyrdv.fabrics.probe import (
+from pyrdv.instruments.fabric import (
     AGAIN,
     INVALID,
     LOCAL,
@@ -11,9 +11,9 @@ from pyrdv.fabrics.probe import (
     REMOTE_READ,
     REMOTE_WRITE,
     WRITE,
-    Probe,
+    Driver,
 )
-from pyrdv.fabrics.sim.network import Network
+from pyrdv.instruments.sim.network import Network
 from tests.fabrics.simtools import kinds, packets, pair, read_then_send, run, share
 
 #: Of the contract.
@@ -44,7 +44,7 @@ def test_order_within_a_channel_f1():
 
 def test_channels_may_overtake_each_other():
     network = Network(3)
-    a, b, c = (Probe(network.fabric(rank)) for rank in range(3))
+    a, b, c = (Driver(network.fabric(rank)) for rank in range(3))
     assert a.connect(2) == b.connect(2) == OK
     a.send(2, b"a", b"")
     b.send(2, b"b", b"")
@@ -68,7 +68,7 @@ def test_no_slot_is_again_until_released():
 
 def test_unconnected_is_again():
     network = Network(2)
-    a = Probe(network.fabric(0))
+    a = Driver(network.fabric(0))
     assert a.send(1, b"x", b"") == AGAIN
     assert a.connect(1) == OK
     assert a.send(1, b"x", b"") == OK
@@ -76,7 +76,7 @@ def test_unconnected_is_again():
 
 def test_lazy_connection_is_an_event():
     network = Network(2, lazy=True)
-    a, b = Probe(network.fabric(0)), Probe(network.fabric(1))
+    a, b = Driver(network.fabric(0)), Driver(network.fabric(1))
     assert a.connect(1) == AGAIN
     assert a.send(1, b"x", b"") == AGAIN
     assert kinds(network) == ["connect"]
@@ -110,7 +110,7 @@ def test_unreleased_packets_come_again_f6():
 
 def test_no_peer_fills_the_whole_array():
     network = Network(3)
-    a, b, c = (Probe(network.fabric(rank)) for rank in range(3))
+    a, b, c = (Driver(network.fabric(rank)) for rank in range(3))
     assert a.connect(2) == b.connect(2) == OK
     for i in range(8):
         a.send(2, bytes([i]), b"")

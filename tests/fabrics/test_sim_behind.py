@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from pyrdv.fabrics.probe import (
+from pyrdv.instruments.fabric import (
     FENCE,
     INVALID,
     LOCAL,
@@ -13,9 +13,9 @@ from pyrdv.fabrics.probe import (
     REMOTE_READ,
     REMOTE_WRITE,
     WRITE,
-    Probe,
+    Driver,
 )
-from pyrdv.fabrics.sim.network import Network
+from pyrdv.instruments.sim.network import Network
 from tests.fabrics.simtools import (
     kinds,
     packets,
@@ -106,7 +106,7 @@ def test_without_overtaking_a_closed_fence_holds_it_up():
 def test_other_channels_go_on():
     """F9 holds up its own channel: neither the way back nor what goes to others."""
     network = Network(3, chunk=100)
-    a, b, c = (Probe(network.fabric(rank)) for rank in range(3))
+    a, b, c = (Driver(network.fabric(rank)) for rank in range(3))
     assert a.connect(1) == a.connect(2) == OK
     sink, remote = share(b, 300, REMOTE_WRITE)
     source, local = share(a, 300, LOCAL, fill=1)

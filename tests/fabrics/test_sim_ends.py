@@ -4,7 +4,7 @@ import select
 
 import pytest
 
-from pyrdv.fabrics.probe import (
+from pyrdv.instruments.fabric import (
     AGAIN,
     CLOSED,
     INVALID,
@@ -15,9 +15,9 @@ from pyrdv.fabrics.probe import (
     PEER_LOST as GONE,
     READ,
     REMOTE_READ,
-    Probe,
+    Driver,
 )
-from pyrdv.fabrics.sim.network import Network
+from pyrdv.instruments.sim.network import Network
 from tests.fabrics.simtools import kinds, packets, pair, read_then_send, run, share
 
 
@@ -147,7 +147,7 @@ def test_auto_delivers_within_poll():
 def test_earliest_event_first():
     """LogGP: a long message ahead in the same interface delays a short one."""
     network = Network(3, latency=1.0, overhead=0.1, gap=0.0, per_byte=0.01)
-    a, b = Probe(network.fabric(0)), Probe(network.fabric(1))
+    a, b = Driver(network.fabric(0)), Driver(network.fabric(1))
     assert a.connect(2) == b.connect(2) == OK
     a.send(2, b"", bytes(1000))
     b.send(2, b"", bytes(10))

@@ -8,7 +8,7 @@ import pytest
 from tests.support.absent import verbs_module
 
 handshake = verbs_module("handshake")
-Rehearsal = verbs_module("rehearsal").Rehearsal
+Rehearsal = verbs_module("rehearsal", "instruments").Rehearsal
 
 TOKEN = b"the secret of this job"
 NONE, VERSION, STRANGER, RIVAL, ALREADY, GONE, RESOURCES = range(7)

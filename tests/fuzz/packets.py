@@ -21,7 +21,7 @@ import numpy as np
 from pyrdv.api.communicator import Comm
 from pyrdv.engine.engine import Engine
 from pyrdv.errors import Error, PeerLostError
-from pyrdv.fabrics.probe import AGAIN, BEHIND, FENCE, INVALID, LOST, OK, PACKET, Probe
+from pyrdv.instruments.fabric import AGAIN, BEHIND, FENCE, INVALID, LOST, OK, PACKET, Driver
 from tests.conformance.worlds import KINDS, pattern
 from tests.fuzz.pipes import CHECKED, CHUNK, GRANT, PIPED, TAKEN, Pipes
 from tests.fuzz.receive import Receive
@@ -56,7 +56,7 @@ def cost(length):
 
 
 class Rig(Standing, Pipes):
-    """Three ranks over the fabric `kind` (or ``KIND:classic``); rank 1 is a `Probe`."""
+    """Three ranks over the fabric `kind` (or ``KIND:classic``); rank 1 is a `Driver`."""
 
     lane_bytes = 16384
 
@@ -75,11 +75,11 @@ class Rig(Standing, Pipes):
                          for rank in range(3)]
         self.comms = [engine and Comm.world(engine) for engine in world.engines]
         self.engine = world.engines[0]
-        self.probe = Probe(world.fabrics[1])
+        self.driver = Driver(world.fabrics[1])
         self.own = np.frombuffer(bytearray(pattern(1 << 18, 77)), np.uint8)
-        self.region = self.probe.register(self.own)
+        self.region = self.driver.register(self.own)
         self.sink_data = bytearray(1 << 18)
-        self.sink = self.probe.register(self.sink_data)
+        self.sink = self.driver.register(self.sink_data)
         self.start_pipes()
         self.start_standing()
         self.sequence = self.taken = self.told = self.sent = 0
@@ -94,7 +94,7 @@ class Rig(Standing, Pipes):
         self.receives, self.sends, self.wild, self.honest = [], [], [], []
         self.posted = dict.fromkeys(TAGS, 0)
         for _ in range(1000):
-            if self.probe.connect(0) == OK and self.world.engines[2].connect(0):
+            if self.driver.connect(0) == OK and self.world.engines[2].connect(0):
                 break
             self.turn()
         else:
@@ -107,8 +107,8 @@ class Rig(Standing, Pipes):
         moved = 0
         for _ in range(count):
             moved += self.world.step()
-            self.probe.maintain()
-            for event in self.probe.poll():
+            self.driver.maintain()
+            for event in self.driver.poll():
                 moved += 1
                 if event[0] == PACKET:
                     self.arrived(event[2])
@@ -161,7 +161,7 @@ class Rig(Standing, Pipes):
 
     def post(self, *chain):
         for _ in range(400):
-            status = self.probe.post(0, *chain)
+            status = self.driver.post(0, *chain)
             if status != AGAIN:
                 assert status in (OK, LOST, INVALID)
                 return
@@ -250,12 +250,12 @@ class Rig(Standing, Pipes):
                 self.live = [one for one in self.live if one[0] != cookie]
                 self.stale.append(cookie)
         limit = min(40, len(packet))
-        self.post(*before, self.probe.send_request(packet[:limit], packet[limit:],
+        self.post(*before, self.driver.send_request(packet[:limit], packet[limit:],
                                                    BEHIND if before else 0))
 
     def do_raw(self, data):
         """Any bytes."""
-        self.send(data[:self.probe.packet_max])
+        self.send(data[:self.driver.packet_max])
 
     def do_packet(self, fields, tail=b""):
         """A header with `fields` changed from what would be right, and bytes behind it.
@@ -278,7 +278,7 @@ class Rig(Standing, Pipes):
 
     def do_eager(self, tag, size, sync=0):
         """A legal eager message, if there is credit for it."""
-        size = min(size, self.probe.packet_max - 40)
+        size = min(size, self.driver.packet_max - 40)
         if self.sent + cost(size) - self.told <= UNITS:
             self.do_packet({"kind": EAGER, "tag": tag, "flags": sync, "cookie": 7},
                            pattern(size, self.sequence).tobytes())
@@ -307,8 +307,8 @@ class Rig(Standing, Pipes):
         self.send(header(START, sequence=self.sequence & 0xFFFFFFFF, **fields),
                   self.own[:size].tobytes())
         self.landing.pop(cookie, None)
-        return self.post(self.probe.write_request(self.region, 0, address, key, size),
-                         self.probe.send_request(header(FIN, **fields), flags=FENCE))
+        return self.post(self.driver.write_request(self.region, 0, address, key, size),
+                         self.driver.send_request(header(FIN, **fields), flags=FENCE))
 
     def do_offer(self, tag, size):
         """A receive of rank 1 offers its buffer."""
@@ -326,14 +326,14 @@ class Rig(Standing, Pipes):
         if memory is None or not length:
             self.send(done)
             return
-        read = self.probe.read_request(self.sink, 0, *memory, min(length, 1 << 18))
+        read = self.driver.read_request(self.sink, 0, *memory, min(length, 1 << 18))
         if early:
             self.post(read)
             self.send(done)
         else:
             self.live.remove((cookie, length, memory))
             self.stale.append(cookie)
-            self.post(read, self.probe.send_request(done, flags=FENCE))
+            self.post(read, self.driver.send_request(done, flags=FENCE))
 
     # ------------------------------------------- what the others do meanwhile
 
@@ -366,7 +366,7 @@ class Rig(Standing, Pipes):
     def do_probe(self, tag):
         """Rank 0 looks whether something is there."""
         with contextlib.suppress(PeerLostError):
-            self.comms[0].Iprobe(source=1, tag=tag)
+            self.comms[0].Idriver(source=1, tag=tag)
 
     def do_cancel(self, index):
         """Rank 0 takes a receive from anybody back."""

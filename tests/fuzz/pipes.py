@@ -6,7 +6,7 @@ Mixed into `Rig`.  It keeps to docs/wire.md (4.2, 6) where a program says ``pipe
 
 import struct
 
-from pyrdv.fabrics.probe import FENCE
+from pyrdv.instruments.fabric import FENCE
 
 GRANT, CHUNK, TAKEN = 16, 17, 18
 PIPED, CHECKED, REFUSED, RTS, DONE = 128, 32, 1, 2, 3
@@ -113,9 +113,9 @@ class Pipes:
                     break
                 number = one.base + one.sent
                 self.post(
-                    self.probe.write_request(self.region, one.at, one.address
+                    self.driver.write_request(self.region, one.at, one.address
                                              + number % BUFFERS * one.room, one.key, piece),
-                    self.probe.send_request(
+                    self.driver.send_request(
                         packed(CHUNK, sequence=number, length=piece, cookie=receive,
                                credit=self.taken & 0xFFFFFFFF), flags=FENCE))
                 one.sent += 1
@@ -133,7 +133,7 @@ class Pipes:
         self.live.remove((cookie, length, memory))
         self.stale.append(cookie)
         self.out_of[receive] = OutOf(cookie, length, base)
-        self.post(self.probe.send_request(
+        self.post(self.driver.send_request(
             packed(GRANT, context=ROOM, sequence=base, length=length, cookie=cookie,
                    credit=self.taken & 0xFFFFFFFF)
             + TAIL.pack(self.sink.address, self.sink.key, receive)))
@@ -145,8 +145,8 @@ class Pipes:
             if len(one.data) == one.length:
                 del self.out_of[receive]
                 assert one.data == self.sent_by_0(one.length)
-                self.post(self.probe.send_request(packed(DONE, length=one.length, **fields)))
+                self.post(self.driver.send_request(packed(DONE, length=one.length, **fields)))
             elif one.chunks > one.told:
                 one.told = one.chunks
-                self.post(self.probe.send_request(
+                self.post(self.driver.send_request(
                     packed(TAKEN, sequence=one.base + one.told, **fields)))

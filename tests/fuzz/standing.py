@@ -31,7 +31,7 @@ class Standing:
     """What `Rig` knows of standing buffers."""
 
     def start_standing(self):
-        self.able = self.probe.able_behind and self.policy != "classic"
+        self.able = self.driver.able_behind and self.policy != "classic"
         # Of rank 0, for what rank 1 places.
         self.room = None        # (address, key, bytes)
         self.places = 0         # messages placed
@@ -41,7 +41,7 @@ class Standing:
         self.due = False        # rank 0 may have posted STAND
         # Of rank 1, for what rank 0 places.
         self.yard = bytearray(BUFFERS * STRIDE)
-        self.yard_region = self.probe.register(self.yard)
+        self.yard_region = self.driver.register(self.yard)
         self.stood = False      # rank 0 knows of them
         self.heard_placed = self.freed_told = 0
 
@@ -117,7 +117,7 @@ class Standing:
         # Other bytes than those of the message before in this buffer.
         begin = 64 * self.places % 4096
         return self.send(packet, self.own[begin:begin + size].tobytes(),
-                         self.probe.write_request(self.region, begin, at, key, size))
+                         self.driver.write_request(self.region, begin, at, key, size))
 
     def do_scribble(self, buffer, size):
         """Write over a buffer of rank 0, whatever is in it: only that message is harmed."""
@@ -126,7 +126,7 @@ class Standing:
         address, key, room = self.room
         for tag, place in self.held.get(buffer, ()):
             self.fifo[tag][place] = ...
-        self.post(self.probe.write_request(self.region, 8192, address + buffer * room, key,
+        self.post(self.driver.write_request(self.region, 8192, address + buffer * room, key,
                                            min(max(size, 1), room)))
 
     def do_stand(self):
@@ -150,5 +150,5 @@ class Standing:
         self.finished = self.broken = True
         packet = HEADER.pack(kind, 0, 0, context, 0, self.sequence & MASK, length, 0,
                              self.taken & MASK, 0)
-        self.post(self.probe.send_request(HEADER.pack(FINISH, *[0] * 9)),
-                  self.probe.send_request(packet, tail))
+        self.post(self.driver.send_request(HEADER.pack(FINISH, *[0] * 9)),
+                  self.driver.send_request(packet, tail))

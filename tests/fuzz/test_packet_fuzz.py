@@ -150,7 +150,7 @@ def test_legal_packets_from_elsewhere(kind, program):
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_length(kind):
     """R8: packets of every length, of noise and with a legal beginning."""
-    most = Rig(kind).probe.packet_max
+    most = Rig(kind).driver.packet_max
     noise = random.Random(kind)
     for size in [*range(0, 66), *range(66, most, 397), most - 1, most]:
         Rig(kind).run([("receive", 0, 64), ("raw", noise.randbytes(size)), ("honest", 100)])

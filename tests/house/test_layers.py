@@ -16,6 +16,7 @@ LAYERS = (
     "pyrdv.api",
     "pyrdv.launch",
     "pyrdv.world",
+    "pyrdv.instruments",
     "pyrdv.tools",
     "pyrdv.config",
     "pyrdv.errors",
@@ -54,8 +55,11 @@ ALLOWED = {
     "pyrdv.collectives": FREE | {"pyrdv.api"},
     "pyrdv.launch": FREE,
     "pyrdv.world": FREE | BELOW_WORLD,
+    # Instruments take engines and fabrics apart.  Only tools and tests use them.
+    "pyrdv.instruments": FREE | {"pyrdv.engine", "pyrdv.fabrics.contract", "pyrdv.fabrics",
+                                 "pyrdv.memory"},
     # Tools may also be ordinary users of the public names.
-    "pyrdv.tools": FREE | {"pyrdv.world", "pyrdv.api", "pyrdv", "pyrdv.MPI"},
+    "pyrdv.tools": FREE | {"pyrdv.world", "pyrdv.api", "pyrdv", "pyrdv.MPI", "pyrdv.instruments"},
     # The face of the package only hands on what is made below.
     "pyrdv": FREE | {"pyrdv.MPI", "pyrdv.arrays", "pyrdv.world", "pyrdv.api", "pyrdv.memory"},
     "pyrdv.arrays": FREE | {"pyrdv.world", "pyrdv.api", "pyrdv.memory"},
@@ -74,17 +78,15 @@ EXCEPTIONS = {
         "`pyrdv bench startup` asks whether there is a device before it starts ranks",
     ("pyrdv.tools.bare", "pyrdv.fabrics"):
         "measures what fabrics cost by themselves, where a world's engine may not touch them",
-    ("pyrdv.tools.tune", "pyrdv.fabrics"): "times registrations of a bare fabric",
     ("pyrdv.tools.doctor_protocols", "pyrdv.engine"):
         "prints the engine's own rule; a second copy would drift",
     ("pyrdv.tools.cost_model", "pyrdv.engine"):
         "reads the lines of a profile as the engine does; a second copy would drift",
-    ("pyrdv.tools.bench_yardstick", "pyrdv.fabrics"):
-        "the ceiling of `pyrdv bench overlap` is a device without engine and protocol",
 }
 
 # Header folders that belong to one fabric alone.
 VERBS_HEADERS = ("infiniband/", "rdma/")
+VERBS_MODULES = ("pyrdv.fabrics.verbs", "pyrdv.instruments.verbs")
 
 
 def layer(module):
@@ -109,7 +111,7 @@ def resolve(target, modules):
 def one_fabric(module):
     """The fabric that a module of the fabrics layer belongs to; empty: it drives any."""
     name = module.removeprefix("pyrdv.fabrics.").split(".")[0]
-    return name if name in ("shm", "sim", "verbs") else ""
+    return name if name in ("shm", "verbs") else ""
 
 
 def violations(edges, modules):
@@ -137,7 +139,7 @@ def header_violations(edges, own):
     for edge in edges:
         quoted = edge.target.startswith('"')
         name = edge.target.strip('<>"')
-        if name.startswith(VERBS_HEADERS) and not edge.module.startswith("pyrdv.fabrics.verbs"):
+        if name.startswith(VERBS_HEADERS) and not edge.module.startswith(VERBS_MODULES):
             if edge.module != "csrc/verbs_shim.h":
                 found.append(f"{edge.module}, line {edge.line}: only verbs includes {name}")
         elif quoted and name not in own:
@@ -225,12 +227,13 @@ PLANTED_CYTHON = [
     ("pyrdv.engine.step", "cimport cython, pyrdv.progress.polling", "pyrdv.progress"),
     ("pyrdv.engine.step", "from pyrdv.api \\\n    cimport request", "pyrdv.api"),
     ("pyrdv.engine.step", "from ..api.request cimport Request", "pyrdv.api"),
-    ("pyrdv.fabrics.shm.segment", "from pyrdv.fabrics.sim.core cimport x", "one fabric"),
+    ("pyrdv.fabrics.shm.segment", "from pyrdv.fabrics.verbs.link cimport x", "one fabric"),
+    ("pyrdv.engine.step", "from pyrdv.instruments.fingerprint cimport x", "pyrdv.instruments"),
     ("pyrdv.fabrics.contract", "import pyrdv.memory.pool", "pyrdv.memory"),
 ]
 KNOWN = {
     "pyrdv", "pyrdv.MPI", "pyrdv.world", "pyrdv.api", "pyrdv.api.request", "pyrdv.engine.op",
-    "pyrdv.engine", "pyrdv.fabrics.shm.datapath", "pyrdv.fabrics.sim.core", "pyrdv.memory.pool",
+    "pyrdv.engine", "pyrdv.fabrics.shm.datapath", "pyrdv.fabrics.verbs.link", "pyrdv.memory.pool",
     "pyrdv.progress.polling", "pyrdv.launch", "pyrdv.fabrics.contract",
 }
 

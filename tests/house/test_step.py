@@ -18,7 +18,7 @@ PACKAGE = SOURCES / "pyrdv"
 # The contracts of the tables; in those of `STEP_BY_DEFAULT` a field is step-safe unless marked.
 CONTRACTS = ("fabrics/contract.pxd", "engine/protocols/contract.pxd", "engine/state.pxd")
 STEP_BY_DEFAULT = ("engine/protocols/contract.pxd", "engine/state.pxd")
-FABRICS = ("shm", "sim", "verbs")
+FABRICS = {"shm": "fabrics.shm", "sim": "instruments.sim", "verbs": "fabrics.verbs"}
 # At least so many functions are reached; fewer: the reading is broken.
 LEAST = {"engine": 100, "shm": 20, "sim": 12, "verbs": 25}
 
@@ -141,7 +141,7 @@ def product():
 
 def roots_of(product, part):
     """What a step of the engine, or a fabric's step operation, begins with."""
-    under = "pyrdv.engine." if part == "engine" else f"pyrdv.fabrics.{part}."
+    under = "pyrdv.engine." if part == "engine" else f"pyrdv.{FABRICS[part]}."
     roots = [product.find(module, name) for module, field, name in product.entries
              if module.startswith(under) and field in step_fields()]
     if part == "engine":
@@ -249,7 +249,8 @@ def shared_state(paths):
 def test_engines_and_fabrics_keep_no_state_of_their_module():
     """R2: tests run many engines in one process; what a module holds is filled once, at import."""
     paths = [*sorted((PACKAGE / "engine").rglob("*.pyx")),
-             *sorted((PACKAGE / "fabrics").glob("*/*.pyx"))]
+             *(path for folder in ("fabrics", "instruments")
+               for path in sorted((PACKAGE / folder).glob("*/*.pyx")))]
     assert [entry for entry in shared_state(paths)
             if entry.split(": ")[1] not in CONSTANT] == []
 

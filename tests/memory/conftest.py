@@ -8,7 +8,7 @@ import pytest
 from pyrdv.api.communicator import Comm
 from pyrdv.engine.engine import Engine
 from pyrdv.fabrics.shm.fabric import ShmFabric
-from pyrdv.fabrics.sim.network import Network
+from pyrdv.instruments.sim.network import Network
 from pyrdv.memory.registration import Registrations
 
 TURNS = 2000

@@ -76,7 +76,7 @@ THREAD_FAULTS = {
         "at_once(add, add)"),
     "a race in the package": (
         # The simulated network has no lock: one thread at a time may drive it.
-        "pyrdv/fabrics/sim/", TWO_THREADS + """
+        "pyrdv/instruments/sim/", TWO_THREADS + """
 import sys
 sys.path.insert(0, '.')
 from tests.conformance.worlds import SimWorld

@@ -13,9 +13,12 @@ def absent(text, module=False):
     pytest.skip(text, allow_module_level=module)
 
 
-def verbs_module(name):
-    """A module of `pyrdv.fabrics.verbs`, which a build without rdma-core's headers lacks."""
+def verbs_module(name, package="fabrics"):
+    """A module of `pyrdv.fabrics.verbs`, which a build without rdma-core's headers lacks.
+
+    Those of `pyrdv.instruments.verbs` are lacking then, too.
+    """
     try:
-        return importlib.import_module(f"pyrdv.fabrics.verbs.{name}")
+        return importlib.import_module(f"pyrdv.{package}.verbs.{name}")
     except ImportError as reason:
         absent(f"built without RDMA verbs: {reason}", module=True)

@@ -57,13 +57,13 @@ def test_memory_that_was_given_back_is_no_limit(jobs):
     """M2: 12 MiB, one after the other, where 4 MiB are allowed."""
     outcome = jobs.run("""
 import os
-from pyrdv.fabrics.probe import Probe
+from pyrdv.instruments.fabric import Driver
 from pyrdv.fabrics.verbs.fabric import VerbsFabric
 device, _, port = os.environ["PYRDV_RDMA_DEVICE"].partition(":")
-probe = Probe(VerbsFabric(0, 2, b"limits", device=device, port=int(port or 0)))
+driver = Driver(VerbsFabric(0, 2, b"limits", device=device, port=int(port or 0)))
 for _ in range(12):
-    probe.register(bytearray(1 << 20), 2).deregister()
-print("registered", probe.fabric.counters["registrations"])
+    driver.register(bytearray(1 << 20), 2).deregister()
+print("registered", driver.fabric.counters["registrations"])
 """, 2, first=f"ulimit -l 4096; {USER}")
     assert outcome.ok().lines == ["registered 12"] * 2
 

@@ -53,7 +53,7 @@ def together(actions):
 @pytest.mark.parametrize("at_once", [False, True])
 def test_threaded_start(fabrics, at_once):
     """One connection per pair, up on both sides when it returns."""
-    from pyrdv.fabrics.verbs.threaded import connect_all_threaded
+    from pyrdv.instruments.verbs.threaded import connect_all_threaded
 
     made = fabrics(4)
     assert together([lambda one=one: connect_all_threaded(one, LIMIT, at_once)
@@ -64,7 +64,7 @@ def test_threaded_start(fabrics, at_once):
 
 
 def test_threaded_start_that_nobody_answers(fabrics):
-    from pyrdv.fabrics.verbs.threaded import connect_all_threaded
+    from pyrdv.instruments.verbs.threaded import connect_all_threaded
 
     made = fabrics(3)
     begin = time.monotonic()
@@ -75,7 +75,7 @@ def test_threaded_start_that_nobody_answers(fabrics):
 
 def test_threaded_start_with_a_rank_that_is_gone(fabrics):
     """It ends before its limit, and names the rank."""
-    from pyrdv.fabrics.verbs.threaded import connect_all_threaded
+    from pyrdv.instruments.verbs.threaded import connect_all_threaded
 
     made = fabrics(2)
     made[0].vanish()
@@ -86,7 +86,7 @@ def test_threaded_start_with_a_rank_that_is_gone(fabrics):
 
 def test_threaded_start_wants_an_open_fabric_of_verbs(fabrics):
     from pyrdv.fabrics.contract import Fabric
-    from pyrdv.fabrics.verbs.threaded import connect_all_threaded
+    from pyrdv.instruments.verbs.threaded import connect_all_threaded
 
     with pytest.raises(TypeError, match="Fabric is no VerbsFabric"):
         connect_all_threaded(Fabric(), 1)

@@ -74,7 +74,7 @@ def test_registration_that_is_refused(jobs):
 LIMITED = """
 import sys
 from pyrdv.tools import tune
-from pyrdv.fabrics import registering
+from pyrdv.instruments import registering
 whole = registering.registrations
 def limited(fabric, memory, access, turns, samples):
     if len(memory) // turns > 1 << 20:

@@ -9,9 +9,9 @@ import sys
 
 from pyrdv import config
 from pyrdv.fabrics import verbs
-from pyrdv.fabrics.meter import Meter
-from pyrdv.fabrics.probe import Probe
 from pyrdv.fabrics.shm.fabric import ShmFabric
+from pyrdv.instruments.fabric import Driver
+from pyrdv.instruments.meter import Meter
 
 KINDS = ("shm", "verbs")
 
@@ -38,7 +38,7 @@ class Pair:
         self.fabric = fabric
         self.name = name
         self.meter = Meter(fabric, self.other, comm.Get_rank() == 0)
-        self._probe = Probe(fabric)
+        self._driver = Driver(fabric)
 
     def exchange(self, thing):
         """What the other rank gave."""
@@ -46,7 +46,7 @@ class Pair:
 
     def limits(self):
         """Bytes up to which the fabric prefers eager messages, and of its largest packet."""
-        return self._probe.eager_max, self._probe.packet_max
+        return self._driver.eager_max, self._driver.packet_max
 
     def window(self, nbytes):
         """Memory of `nbytes` whose pages exist, registered on both sides.
@@ -60,7 +60,7 @@ class Pair:
             Address and key of that of the other rank.
         """
         memory = touched(nbytes)
-        region = self._probe.register(memory)
+        region = self._driver.register(memory)
         return memory, region, self.exchange((region.address, region.key))
 
     def close(self):

@@ -3,7 +3,7 @@
 After "A High-Performance Superpipeline Protocol for InfiniBand" (Denis, 2011): figure 1
 (registration and copy as bandwidths), figure 2 (a naive protocol that registers, and one that
 copies, beside a raw RDMA WRITE) and figure 4 (the model of both pipelines). All on a bare fabric
-between two ranks, without the engine; the naive protocols are the ones of `pyrdv.fabrics.meter`.
+between two ranks, without the engine; the naive protocols are those of `pyrdv.instruments.meter`.
 
 Columns, each the time of one message in one direction:
 

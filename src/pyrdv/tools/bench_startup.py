@@ -140,7 +140,7 @@ def one_start(team, way, settings, at_once=False):
         if way == "steps":
             fabric.connect_all(settings.timeout_start)
         else:
-            from pyrdv.fabrics.verbs.threaded import connect_all_threaded
+            from pyrdv.instruments.verbs.threaded import connect_all_threaded
 
             connect_all_threaded(fabric, settings.timeout_start, at_once)
     except OSError as error:

@@ -41,7 +41,7 @@ class Yardstick:
     """
 
     def __init__(self, session, size):
-        from pyrdv.fabrics import probe
+        from pyrdv.instruments import fabric
         from pyrdv.tools import bench_startup
 
         self.session, self.rank = session, session.rank
@@ -49,9 +49,9 @@ class Yardstick:
         team = bench_startup.Team(session.comm, [0, 1])
         self.fabric = bench_startup.open_fabric(team, settings)
         self.fabric.connect_all(settings.timeout_start)
-        self.names, self.probe = probe, probe.Probe(self.fabric)
+        self.names, self.driver = fabric, fabric.Driver(self.fabric)
         self.buffer = np.zeros(size, np.uint8)
-        self.region = self.probe.register(self.buffer)
+        self.region = self.driver.register(self.buffer)
         self.there = team.exchange((self.region.address, self.region.key))[1 - self.rank]
         self.lead = kernels.lead(session.comm, session.work)
         self.mark = 0
@@ -78,15 +78,15 @@ class Yardstick:
     def _post(self, size):
         address, key = self.there
         self.out = 0
-        for start in range(0, size, self.probe.transfer_max):
-            piece = min(self.probe.transfer_max, size - start)
-            status = self.probe.write(1, self.region, address + start, key, piece, offset=start)
+        for start in range(0, size, self.driver.transfer_max):
+            piece = min(self.driver.transfer_max, size - start)
+            status = self.driver.write(1, self.region, address + start, key, piece, offset=start)
             if status != self.names.OK:
                 raise RuntimeError(f"a plain RDMA write was refused: status {status}")
             self.out += 1
 
     def _poll(self):
-        for event in self.probe.poll():
+        for event in self.driver.poll():
             if event[0] == self.names.WRITE and event[3] == self.names.OK:
                 self.out -= 1
             elif event[0] != self.names.PACKET:
@@ -98,7 +98,7 @@ class Yardstick:
             self._poll()
             polls += 1
             if polls % PATIENCE == 0:
-                self.probe.maintain()
+                self.driver.maintain()
             os.sched_yield()
 
     def _written(self):

@@ -156,8 +156,8 @@ def registration(pair, ruler, size):
     OSError
         On both ranks, if the system refuses it on either.
     """
-    from pyrdv.fabrics.probe import LOCAL, REMOTE_READ
-    from pyrdv.fabrics.registering import registrations
+    from pyrdv.instruments.fabric import LOCAL, REMOTE_READ
+    from pyrdv.instruments.registering import registrations
 
     pieces = max(1, min(256, PIECES // size))
     memory = bare.touched(size * pieces)

@@ -2,7 +2,7 @@
 
 from typing_extensions import Buffer
 
-from .engine import Engine
+from ..engine.engine import Engine
 
 ANY: int
 CANCELLED: int
@@ -20,8 +20,8 @@ class Operation:
 
 class Taken: ...
 
-class Probe:
-    def __new__(cls, engine: Engine) -> Probe: ...
+class Driver:
+    def __new__(cls, engine: Engine) -> Driver: ...
     @property
     def engine(self) -> Engine: ...
     def send(

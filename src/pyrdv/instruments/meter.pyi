@@ -2,8 +2,8 @@
 
 from typing_extensions import Buffer
 
-from .contract import Fabric
-from .probe import Region
+from ..fabrics.contract import Fabric
+from .fabric import Region
 
 class Meter:
     def __new__(

@@ -10,7 +10,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_OK
-from pyrdv.fabrics.sim.core cimport sim_between, sim_channel, sim_net, sim_packet
+from pyrdv.instruments.sim.core cimport sim_between, sim_channel, sim_net, sim_packet
 
 
 cdef void lose(sim_net *net, uint32_t src, uint32_t dst, bint flush) noexcept nogil:

@@ -11,9 +11,9 @@ from pyrdv.engine.calls cimport (
     SEND_WAITS, engine_cancel, engine_probe, engine_recv, engine_recv_matched, engine_release,
     engine_send, engine_turn, engine_wanted, envelope_t)
 from pyrdv.engine.engine cimport Engine
-from pyrdv.engine.fingerprint cimport engine_fingerprint
 from pyrdv.engine.state cimport (
     ANY_PEER, ANY_TAG_, OP_CANCELLED, OP_COMPLETE, OP_RECV, OP_TRUNCATED, message_t, op_t)
+from pyrdv.instruments.fingerprint cimport engine_fingerprint
 from pyrdv.memory.mappings cimport owner_t
 
 from pyrdv.engine.choice import rule
@@ -98,7 +98,7 @@ cdef class Taken:
     cdef message_t *m
 
 
-cdef class Probe:
+cdef class Driver:
     """The calls of one engine.
 
     Parameters

@@ -2,7 +2,7 @@
 """Faults that a test puts into the simulated network."""
 from libc.stdint cimport uint32_t
 
-from pyrdv.fabrics.sim.core cimport sim_net
+from pyrdv.instruments.sim.core cimport sim_net
 
 cdef void fault_kill(sim_net *net, uint32_t rank, bint flush) noexcept nogil
 cdef void fault_drop(sim_net *net, uint32_t a, uint32_t b, bint flush) noexcept nogil

@@ -9,7 +9,7 @@ from libc.stdlib cimport realloc
 from libc.string cimport memset
 
 from pyrdv.fabrics.contract cimport FABRIC_FAILED, FABRIC_INVALID, FABRIC_OK, fabric_t, region
-from pyrdv.fabrics.sim.core cimport (
+from pyrdv.instruments.sim.core cimport (
     FAULT_BUSY_REGION, FAULT_UNKNOWN_REGION, sim_note_fault, sim_rank, sim_region,
 )
 

@@ -2,7 +2,7 @@
 
 from typing_extensions import Buffer
 
-from .contract import Fabric
+from ..fabrics.contract import Fabric
 
 def registrations(
     fabric: Fabric, memory: Buffer, access: int, turns: int, samples: int

@@ -14,13 +14,13 @@ from pyrdv.fabrics.contract cimport (
     FABRIC_FAILED, FABRIC_INVALID, FABRIC_LOST, FABRIC_OK, HEADER_MAX, WR_BEHIND, WR_FENCE,
     WR_READ, WR_SEND, WR_SIGNALED, WR_WRITE, completion, fabric_ops, fabric_t, work_request,
 )
-from pyrdv.fabrics.sim.core cimport (
+from pyrdv.instruments.sim.core cimport (
     FAULT_LOCAL_KEY, FAULT_POST_CLOSED, FAULT_RELEASE, FAULT_REQUEST, SIM_CHUNK, SIM_COMPLETE,
     SIM_KINDS, sim_between, sim_channel, sim_drop_local, sim_entry, sim_finish, sim_fire,
     sim_net, sim_note_fault, sim_open, sim_packet, sim_rank, sim_ready, sim_region, sim_retire,
     sim_signal, sim_transfer,
 )
-from pyrdv.fabrics.sim.regions cimport sim_deregister, sim_own_region, sim_register
+from pyrdv.instruments.sim.regions cimport sim_deregister, sim_own_region, sim_register
 
 cdef extern from "errno.h" nogil:
     int ENOMEM

@@ -1,7 +1,7 @@
 # cython: language_level=3
 """The Python face of the simulated network."""
 from pyrdv.fabrics.contract cimport Fabric
-from pyrdv.fabrics.sim.core cimport sim_net, sim_pending
+from pyrdv.instruments.sim.core cimport sim_net, sim_pending
 
 
 cdef class Network:

@@ -1,6 +1,6 @@
 """All connections at start with a server thread: what ``connect_all`` is measured against."""
 
-from .fabric import VerbsFabric
+from ...fabrics.verbs.fabric import VerbsFabric
 
 def connect_all_threaded(
     fabric: VerbsFabric, timeout: float, at_once: bool = False

@@ -69,7 +69,7 @@ cdef class Region:
             PyBuffer_Release(&self.view)
 
 
-cdef class Probe:
+cdef class Driver:
     """One end of a fabric, step by step.
 
     Parameters

@@ -14,7 +14,7 @@ from pyrdv.fabrics.contract cimport (
     ACCESS_LOCAL, ACCESS_REMOTE_WRITE, EVENT_CLOSED, EVENT_LOST, EVENT_PACKET, FABRIC_AGAIN,
     FABRIC_FAILED, FABRIC_OK, WR_FENCE, WR_READ, WR_SEND, WR_SIGNALED, WR_WRITE, Fabric,
     completion, fabric_t, region, work_request)
-from pyrdv.fabrics.probe cimport Region
+from pyrdv.instruments.fabric cimport Region
 
 import os
 

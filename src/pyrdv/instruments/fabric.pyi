@@ -4,7 +4,7 @@ from typing import Any
 
 from typing_extensions import Buffer
 
-from .contract import Fabric
+from ..fabrics.contract import Fabric
 
 OK: int
 AGAIN: int
@@ -32,8 +32,8 @@ class Region:
     def length(self) -> int: ...
     def deregister(self) -> None: ...
 
-class Probe:
-    def __new__(cls, fabric: Fabric) -> Probe: ...
+class Driver:
+    def __new__(cls, fabric: Fabric) -> Driver: ...
     @property
     def fabric(self) -> Fabric: ...
     @property

@@ -3,7 +3,7 @@
 from libc.stdint cimport uint64_t
 
 from pyrdv.fabrics.contract cimport fabric_t, region
-from pyrdv.fabrics.sim.core cimport sim_rank, sim_region
+from pyrdv.instruments.sim.core cimport sim_rank, sim_region
 
 # The live region of `rank` that `key` names, or NULL.
 cdef sim_region *sim_own_region(sim_rank *rank, uint64_t key) noexcept nogil

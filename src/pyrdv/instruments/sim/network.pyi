@@ -4,7 +4,7 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
-from ..contract import Fabric
+from ...fabrics.contract import Fabric
 
 NAMES: dict[int, str]
 FAULT_TEXTS: dict[int, str]

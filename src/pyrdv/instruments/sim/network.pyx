@@ -21,15 +21,15 @@ from pyrdv.fabrics.contract cimport (
     CAP_BEHIND, CAP_LOCAL, CAP_OPEN_SINK, CAP_ORDERED, CAP_PINS, CAP_SINGLE_COPY, CAP_SOFT,
     FABRIC_OK, HEADER_MAX, WR_READ, Fabric,
 )
-from pyrdv.fabrics.sim.core cimport (
+from pyrdv.instruments.sim.core cimport (
     FAULT_BUSY_REGION, FAULT_LOCAL_KEY, FAULT_POST_CLOSED, FAULT_RELEASE, FAULT_REMOTE_KEY,
     FAULT_REQUEST, FAULT_UNKNOWN_REGION, SIM_CHUNK, SIM_CLOSE, SIM_COMPLETE, SIM_CONNECT,
     SIM_FAULT_LOG, SIM_KINDS, SIM_LOSS, SIM_PACKET, sim_between, sim_channel, sim_fire,
     sim_list, sim_net, sim_packet, sim_pending, sim_rank, sim_ready, sim_setup, sim_teardown,
     sim_transfer,
 )
-from pyrdv.fabrics.sim.datapath cimport fabric_close, sim_operations
-from pyrdv.fabrics.sim.faults cimport fault_drop, fault_inject, fault_kill
+from pyrdv.instruments.sim.datapath cimport fabric_close, sim_operations
+from pyrdv.instruments.sim.faults cimport fault_drop, fault_inject, fault_kill
 
 Event = namedtuple("Event", "id kind src dst time text")
 Event.__doc__ = """One thing that may happen next.

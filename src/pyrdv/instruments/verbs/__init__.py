@@ -1,0 +1,1 @@
+"""Instruments for the verbs fabric; they are built where that is."""
