@@ -366,7 +366,7 @@ class Rig(Standing, Pipes):
     def do_probe(self, tag):
         """Rank 0 looks whether something is there."""
         with contextlib.suppress(PeerLostError):
-            self.comms[0].Idriver(source=1, tag=tag)
+            self.comms[0].Iprobe(source=1, tag=tag)
 
     def do_cancel(self, index):
         """Rank 0 takes a receive from anybody back."""
