@@ -124,8 +124,11 @@ def write_whole(path, data):
     """
     path = os.fspath(path)
     refused = refusal(path)
-    if refused is not None:
-        raise refused
+    try:
+        if refused is not None:
+            raise refused
+    finally:
+        del refused     # an exception that its own frame names is a cycle, which keeps `data`
     if isinstance(data, str):
         data = data.encode("utf-8")
     folder, name = os.path.split(path)

@@ -8,12 +8,18 @@ Started as process 1 of new mount and pid namespaces, as ``jail.py JSON``, by `u
    nothing is left mounted, as soon as the last process here ends.
 3. This process outlives the guest and is the last to end; the kernel then kills whatever the guest
    left behind.  The one who started it needs to kill only its parent, `unshare --kill-child`.
+4. A guest process is a process of the host, and each piece of its memory that is not contiguous in
+   the guest's is a mapping there.  The host allows a process so many (vm.max_map_count).  A guest
+   process that needs one more faults on the same page for ever, and its kernel does not say so
+   (seen on 7.3 with ``seccomp=on``).  Then the guest is ended, and `status` says why.
 """
 
 import ctypes
 import json
 import os
 import resource
+import select
+import signal
 import sys
 import time
 
@@ -23,6 +29,7 @@ MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 0x2, 0x4, 0x1000, 0x4000, 0x4
 MOUNT_ATTR_RDONLY = 0x1
 SYS_MOUNT_SETATTR = 442  # the same number on every architecture
 AT_FDCWD, AT_RECURSIVE = -100, 0x8000
+LOOK = 2.0  # seconds between two looks at the mappings of all processes
 
 
 class _MountAttr(ctypes.Structure):
@@ -85,6 +92,42 @@ def pin(pid, cpus):
         time.sleep(0.01)
 
 
+def crowded(most):
+    """Numbers of the processes that have `most` mappings."""
+    found = set()
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            # A mapping is a page at least, and most pages were touched: few processes are counted.
+            with open(f"/proc/{name}/statm") as file:
+                if int(file.read().split()[1]) < most // 2:
+                    continue
+            with open(f"/proc/{name}/maps", "rb") as file:
+                if sum(1 for _line in file) >= most:
+                    found.add(name)
+        except OSError:
+            pass    # it has ended
+    return found
+
+
+def watch(pid, most, job):
+    """Wait for `pid`; returns its status.  Ends it if a process is stuck (4)."""
+    end = os.pidfd_open(pid)
+    before = set()
+    while True:
+        select.select([end], [], [], LOOK)
+        ended = 1
+        while ended:
+            ended, status = os.waitpid(-1, os.WNOHANG)
+            if ended == pid:
+                return status
+        now = crowded(most)
+        if now & before:
+            with open(f"{job}/status", "w") as file:
+                file.write("mappings\n")
+            os.kill(pid, signal.SIGKILL)
+        before = now
+
+
 def main():
     """Prepare the mounts, start the guest, wait for it and for what it leaves."""
     order = json.loads(sys.argv[1])
@@ -105,10 +148,8 @@ def main():
         os.close(number)
     if order["cpus"]:
         pin(pid, order["cpus"])
-    while True:
-        ended, status = os.wait()
-        if ended == pid:
-            sys.exit(min(os.waitstatus_to_exitcode(status) % 256, 255))
+    status = watch(pid, order["mappings"], order["job"])
+    sys.exit(min(os.waitstatus_to_exitcode(status) % 256, 255))
 
 
 if __name__ == "__main__":

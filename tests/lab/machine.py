@@ -289,6 +289,9 @@ def _judge(job, pump, timed_out, seconds):
         status, reason = TIMED_OUT, f"(the time limit of {job.limit:g} s ended the guest)"
     elif word == "setup":
         status, reason = 125, "(the guest could not make the nodes and devices)"
+    elif word == "mappings":
+        status, reason = 125, ("(a process of the guest has as many mappings as the host allows "
+                               "one, see vm.max_map_count in docs/lab.md; it cannot go on)")
     else:
         status, reason = 125, "(the guest ended before the command did)"
     return Result(status, pump.text("stdout"), pump.text("stderr"), pump.text("console"), seconds,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from . import job, machine
+from . import job, machine, uml
 
 # The first test may have to build a kernel.
 pytestmark = pytest.mark.timeout(3600)
@@ -153,6 +153,23 @@ def test_a_panic_is_reported_with_the_console(lab):
     assert (result.status, result.stdout) == (125, "before\n"), result.report()
     assert "Kernel panic" in result.console
     assert "ended before the command" in result.reason
+
+
+@pytest.mark.parametrize(("pages", "status"), [(1000, 0), (4000, 125)])
+def test_a_process_with_too_many_mappings_is_reported(lab, monkeypatch, pages, status):
+    monkeypatch.setattr(uml, "mappings", lambda: 5000)
+    result = lab(f"""python -c '
+import mmap, time
+first, second = (mmap.mmap(-1, {pages} * 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+                 for _side in range(2))
+for page in range({pages}):
+    # By turns, so that hardly a page lies behind its neighbour in the memory of the guest.
+    first[page * 4096] = second[page * 4096] = 1
+print("touched", flush=True)
+time.sleep(7)
+'""", **PLAIN)
+    assert (result.status, result.stdout) == (status, "touched\n"), result.report()
+    assert ("vm.max_map_count" in result.reason) == (status == 125), result.report()
 
 
 def test_a_device_that_cannot_be_made_is_reported(lab):

@@ -16,6 +16,11 @@ def ensure(progress):
     kernel.ensure(progress)
 
 
+def mappings():
+    """How many mappings the host allows one process."""
+    return int(Path("/proc/sys/vm/max_map_count").read_text())
+
+
 def start(job, streams):
     """Start the guest of `job`; its first process is `guest/init.sh`."""
     memory = job.folder / "memory"
@@ -34,7 +39,7 @@ def start(job, streams):
     host = sorted(os.sched_getaffinity(0))
     order = {
         "job": str(job.folder), "memory": str(memory), "command": command,
-        "memory_bytes": (job.memory + 64) << 20,
+        "memory_bytes": (job.memory + 64) << 20, "mappings": mappings(),
         "cpus": host[: job.cpus] if job.pinned else [],
         "descriptors": [streams.stdout, streams.stderr],
     }

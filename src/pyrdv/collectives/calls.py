@@ -67,7 +67,11 @@ def run(function, comm, kind, *args):
         told = _fail(call, error)
         if told is None:
             raise
-    raise told
+    try:
+        raise told
+    finally:
+        # An exception that its own frame names is a cycle, which keeps the user's buffers alive.
+        del told
 
 
 def _fail(call, error):

@@ -36,8 +36,11 @@ def _collected(view, tag):
             values.append(_opened(view.recv(None, rank, tag)))
         except Error as error:
             failure = failure or error
-    if failure is not None:
-        raise failure
+    try:
+        if failure is not None:
+            raise failure
+    finally:
+        del failure     # as in `calls.run`
     return values
 
 
@@ -50,8 +53,11 @@ def _answer(view, message, tag):
             pass        # it waits for nothing
         except Error as error:
             failure = failure or error
-    if failure is not None:
-        raise failure
+    try:
+        if failure is not None:
+            raise failure
+    finally:
+        del failure     # as in `calls.run`
 
 
 def _opened(message):

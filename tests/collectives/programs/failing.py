@@ -5,6 +5,9 @@ Every case runs on any number of ranks.
 
 # ruff: noqa: B023 (every call is made at once)
 
+import gc
+import weakref
+
 import numpy as np
 
 from pyrdv import MPI, errors
@@ -295,6 +298,22 @@ def case_many_failures_leave_nothing(comm):
         outcome(lambda: comm.Allgather(object() if comm.rank == bad else np.zeros(1),
                                        np.zeros(comm.size)))
     assert comm.allgather(comm.rank) == list(range(comm.size))
+
+
+def case_buffers_are_let_go(comm):
+    """A failed call keeps no array of the user until the garbage collector comes by."""
+    def failed(bad):
+        arrays = [np.ones(2 * comm.size) for _way in range(2)]
+        out = object() if comm.rank == bad else arrays[0]
+        outcome(lambda: comm.Alltoall(out, arrays[1]))
+        return [weakref.ref(array) for array in arrays]
+
+    gc.disable()
+    try:
+        for bad in range(comm.size):
+            assert [array() for array in failed(bad)] == [None, None]
+    finally:
+        gc.enable()
 
 
 def case_late_rank_is_told(comm):
