@@ -1,8 +1,11 @@
 """Objects that nobody gets: their senders are let go all the same (R3, R6)."""
 
+from pickle import PickleBuffer
+
 import numpy as np
 import pytest
 
+from pyrdv.api import objects
 from pyrdv.errors import MessageKindError, PeerLostError
 
 from . import names
@@ -156,6 +159,28 @@ def test_the_receiver_dies_in_between(world):
         w.kill(1)
         with pytest.raises(PeerLostError):
             w.run(send)
+
+
+@pytest.mark.parametrize("way", ["irecv", "message", "message Irecv", "Irecv", "Irecv complete"])
+def test_the_world_ends_before_the_parts_were_announced(world, way, monkeypatch):
+    """Their receiver waits for them then: a sender that computes has lost nobody."""
+    monkeypatch.setattr(objects.pickle, "THRESHOLD", 3000)
+    with world(2, slots=4) as w:
+        w.run(w.comms[0].isend(None, dest=1), w.comms[1].irecv(source=0))
+        left = [LEFT[way](w)] if way in ("irecv", "Irecv") else []
+        send = w.comms[0].isend([PickleBuffer(bytes([i]) * 9000) for i in range(200)], 1, TAG)
+        w.dead.add(0)           # it computes: its engine makes no step
+        w.settle()
+        left = left or [LEFT[way](w)]
+        left.clear()
+        w.until(lambda: looks(w) or w.engines[1].counters()["posted"])
+        assert w.engines[1].cancel_receives() == 0
+        w.settle()
+        assert not w.engines[1].handed_over()
+        w.dead.discard(0)
+        w.until(w.engines[1].handed_over)
+        w.until(w.engines[1].finish)
+        w.run(send)
 
 
 def test_parts_that_cannot_be_registered():

@@ -144,3 +144,34 @@ if comm.rank == 0:
     end.wait()
 """, ranks)
     assert outcome.ok().out == "whole\n"
+
+
+@pytest.mark.parametrize("leave", ["limited(lambda: comm.recv(source=0, tag=1))",
+                                   "limited(lambda: comm.mprobe(source=0, tag=1).recv())",
+                                   "comm.mprobe(source=0, tag=1)",
+                                   "raised(lambda: comm.Recv(bytearray(7), 0, 1))"])
+def test_the_world_ends_before_the_parts_were_announced(jobs, leave):
+    """The receiver of a refused object waits in Finalize for a sender that computes meanwhile."""
+    outcome = jobs.run(HEAD + f"""
+import time
+
+def raised(call):
+    try:
+        call()
+    except MPI.Exception:
+        return
+    raise AssertionError("no error")
+
+if comm.rank == 0:
+    parts = [np.ones(100_000, "u1") for _ in range(600)]
+    comm.recv(source=1)
+    sent = comm.isend(parts, 1, 1)
+    time.sleep(1)
+    sent.wait()
+    print("sent")
+else:
+    comm.send("ready", 0)
+    {leave}
+""", 2)
+    assert outcome.ok().out == "sent\n"
+    assert outcome.err == "", outcome

@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.jobs import Programs
 from tests.verbs.nodes import Cable, NodeJobs, two_nodes
+from tests.verbs.poor import runner
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -23,6 +24,12 @@ def jobs(rdma_device):
         made = NodeJobs(folder, rdma_device)
         yield made
         made.close()
+
+
+@pytest.fixture
+def poor(jobs):
+    """Run a program on some ranks that are not root, whose device can have nothing left."""
+    return runner(jobs)
 
 
 @pytest.fixture(scope="module")

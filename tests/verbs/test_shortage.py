@@ -3,97 +3,9 @@
 No peer is called dead for it, and with the limit raised the next send works.
 """
 
-import subprocess
-
 import pytest
 
-from tests.verbs.nodes import UNPRIVILEGED
-
 pytestmark = pytest.mark.verbs
-
-USER = (f'exec setpriv --reuid {UNPRIVILEGED} --regid {UNPRIVILEGED} --clear-groups '
-        '--bounding-set -all --inh-caps -all "$@"')
-
-HEAD = """
-import contextlib, os, resource, time
-import numpy as np
-from pyrdv import MPI
-from pyrdv.errors import PeerLostError, ResourceError
-comm = MPI.COMM_WORLD
-
-@contextlib.contextmanager
-def limited(name, value):
-    which = getattr(resource, name)
-    before = resource.getrlimit(which)
-    resource.setrlimit(which, (value, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(which, before)
-
-@contextlib.contextmanager
-def without(call):
-    # The device has none left for this rank, as long as the file is there.
-    name = f"no-{call}-{comm.rank}"
-    os.mkdir(name)
-    try:
-        yield
-    finally:
-        os.rmdir(name)
-
-def refused(call):
-    # The ResourceError of a call.
-    try:
-        call()
-    except ResourceError as error:
-        return str(error)
-    raise AssertionError("no error")
-
-def flag(name):
-    os.mkdir(name)
-
-def wait_flag(name):
-    while not os.path.exists(name):
-        time.sleep(0.01)
-"""
-
-# A library before the others: the calls fail for a rank while a file says so.
-STUB = """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-typedef void *any(void *, long, void *, void *, int);
-static void *real(void *handle, const char *name)
-{
-    void *(*search)(void *, const char *) = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
-    return search(handle, name);
-}
-static int refused(const char *name)
-{
-    char file[100];
-    const char *rank = getenv("PYRDV_RANK");
-    snprintf(file, sizeof file, "no-%s-%s", name, rank ? rank : "");
-    return access(file, F_OK) == 0;
-}
-#define CALL(name) \\
-    void *name(void *a, long b, void *c, void *d, int e) \\
-    { \\
-        if (refused(#name)) { errno = ENOMEM; return NULL; } \\
-        return ((any *)real(dlopen("libibverbs.so.1", RTLD_LAZY), #name))(a, b, c, d, e); \\
-    }
-CALL(ibv_create_qp)
-CALL(ibv_create_cq)
-void *dlsym(void *handle, const char *name)
-{
-    if (!strcmp(name, "ibv_create_qp")) return (void *)ibv_create_qp;
-    if (!strcmp(name, "ibv_create_cq")) return (void *)ibv_create_cq;
-    return real(handle, name);
-}
-"""
 
 SHORTAGES = {
     "locked memory": ('limited("RLIMIT_MEMLOCK", 4096)',
@@ -105,24 +17,11 @@ SHORTAGES = {
 }
 
 
-@pytest.fixture
-def run(jobs):
-    """Run a program on some ranks that are not root, whose device can have nothing left."""
-    library = str(jobs.folder / "stub.so")
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, jobs.write(STUB, "stub.c")],
-                   check=True)
-
-    def job(program, n, *options, **more):
-        return jobs.run(HEAD + program, n, *options, first=f"export LD_PRELOAD={library}; {USER}",
-                        limit=60, **more)
-    return job
-
-
 @pytest.mark.parametrize("what", SHORTAGES)
-def test_a_connection_that_cannot_be_made(run, what):
+def test_a_connection_that_cannot_be_made(poor, what):
     """The sender raises ResourceError, and nothing of its message is sent; later a send works."""
     shortage, parts = SHORTAGES[what]
-    outcome = run(f"""
+    outcome = poor(f"""
 if comm.rank == 0:
     with {shortage}:
         texts = [refused(lambda: comm.Send(np.ones(9), 1)), refused(lambda: comm.send("no", 1))]
@@ -150,10 +49,10 @@ TAKEN = [*((what, CALLS[0]) for what in SHORTAGES), *(("locked memory", one) for
 
 
 @pytest.mark.parametrize("what, call", TAKEN)
-def test_a_connection_that_cannot_be_taken(run, what, call):
+def test_a_connection_that_cannot_be_taken(poor, what, call):
     """The receiver raises ResourceError; its peer waits, and its message comes later."""
     shortage, parts = SHORTAGES[what]
-    outcome = run(f"""
+    outcome = poor(f"""
 if comm.rank == 1:
     wait_flag("limited")
     comm.send("word", 0)
@@ -172,9 +71,46 @@ else:
     assert outcome.ok().out == "passed\n"
 
 
-def test_the_peer_of_a_poor_rank_waits(run):
+@pytest.mark.parametrize("what", SHORTAGES)
+def test_who_has_to_connect_instead_lacks_something(poor, cable, what):
+    """N02: the end with the smaller MTU must connect, and cannot: its receive says so."""
+    shortage, parts = SHORTAGES[what]
+    cable.set_mtu(1500, (0,))
+    outcome = poor(f"""
+if comm.rank == 1:
+    wait_flag("limited")
+    comm.send("word", 0)
+    assert comm.recv(source=0) == "answer"
+else:
+    flag("limited")
+    with {shortage}:
+        for call in (lambda: comm.recv(source=1), comm.recv, lambda: comm.Probe(1)):
+            text = refused(call)
+            assert "rank 0 cannot take the connection of rank 1" in text, text
+            for part in {parts!r}:
+                assert part in text, (part, text)
+    assert comm.recv(source=1) == "word"
+    comm.send("answer", 1)
+    print("passed")
+""", 2)
+    assert outcome.ok().out == "passed\n"
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("small", [(), (0,)], ids=["equal", "smaller"])
+def test_a_start_with_a_rank_that_lacks_something(poor, jobs, cable, small, rank):
+    """All connections at start: the job ends at once, and the rank that lacks it says what."""
+    cable.set_mtu(1500, small)
+    (jobs.folder / f"no-ibv_create_qp-{rank}").mkdir()
+    outcome = poor("", 2, "--grace", "20", env={"PYRDV_CONNECT": "start"})
+    assert outcome.status == 1, outcome
+    assert f"rank {rank} cannot connect to all ranks at start: rank {rank} cannot" in outcome.err
+    assert "no queue pair is left here" in outcome.err, outcome
+
+
+def test_the_peer_of_a_poor_rank_waits(poor):
     """Longer than the patience for one that says nothing (12 peer timeouts), for it says why."""
-    outcome = run("""
+    outcome = poor("""
 if comm.rank == 1:
     wait_flag("limited")
     comm.send("word", 0)
@@ -190,9 +126,9 @@ else:
     assert outcome.ok().out == "word\n"
 
 
-def test_others_are_not_disturbed(run):
+def test_others_are_not_disturbed(poor):
     """Ranks that are connected go on, whatever the shortage; on three ranks."""
-    outcome = run("""
+    outcome = poor("""
 for peer in (0, 1):
     if comm.rank in (0, 1) and peer != comm.rank:
         assert comm.sendrecv(comm.rank, peer, 1, None, peer, 1) == peer
@@ -218,9 +154,9 @@ else:
     assert outcome.ok().out == "passed\n"
 
 
-def test_both_lack(run):
+def test_both_lack(poor):
     """Two ranks that want each other and both have nothing left: each says so, then both go on."""
-    outcome = run("""
+    outcome = poor("""
 other = 1 - comm.rank
 with limited("RLIMIT_MEMLOCK", 4096):
     flag(f"limited {comm.rank}")
@@ -240,10 +176,10 @@ print(request.wait())
 
 
 @pytest.mark.parametrize("what", ["locked memory", "queue pairs"])
-def test_peers_are_told_what_a_rank_says(run, what):
+def test_peers_are_told_what_a_rank_says(poor, what):
     """Who ends with the error says so; the error of its peer repeats that."""
     shortage, parts = SHORTAGES[what]
-    outcome = run(f"""
+    outcome = poor(f"""
 if comm.rank == 0:
     flag("limited")
     with {shortage}:
@@ -261,9 +197,9 @@ except PeerLostError as error:
     assert outcome.out == "told\n", outcome
 
 
-def test_the_end_names_what_a_send_lacks(run):
+def test_the_end_names_what_a_send_lacks(poor):
     """Finalize does not wait for a connection that cannot be made: it raises and ends the world."""
-    outcome = run("""
+    outcome = poor("""
 if comm.rank == 0:
     os.mkdir("no-ibv_create_qp-0")
     request = comm.Isend(np.ones(9), 1)

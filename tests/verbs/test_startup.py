@@ -84,6 +84,75 @@ def test_threaded_start_with_a_rank_that_is_gone(fabrics):
     assert not isinstance(error.value, TimeoutError)
 
 
+START = """
+import sys, time
+from pyrdv import MPI
+from pyrdv.fabrics.verbs.fabric import VerbsFabric
+from pyrdv.fabrics.verbs.threaded import connect_all_threaded
+way, lacking, gone, limit = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "gone", int(sys.argv[4])
+comm = MPI.COMM_WORLD
+own = next(one for one in comm.engine.fabrics if isinstance(one, VerbsFabric))
+device, port = own.device.split(":")
+fabric = VerbsFabric(comm.rank, comm.size, bytes(32), device=device, port=int(port))
+fabric.set_peers(comm.allgather(fabric.address))
+comm.Barrier()
+name = f"no-ibv_create_qp-{comm.rank}"
+if comm.rank == lacking:
+    os.mkdir(name)
+begin = time.monotonic()
+try:
+    if way == "steps":
+        fabric.connect_all(limit)
+    else:
+        connect_all_threaded(fabric, limit, way == "all")
+    text = "up"
+except OSError as error:
+    text = f"{type(error).__name__}: {error}"
+if comm.rank == lacking:
+    assert time.monotonic() - begin < limit
+    os.rmdir(name)
+    if gone:
+        fabric.close()
+for line in comm.gather(text, root=0) or ():
+    print(line)
+fabric.close()
+"""
+
+
+# In steps rank 0 asks rank 1, with a thread rank 1 asks rank 0; who is asked says what it lacks.
+ASKED = {"steps": 1, "one": 0, "all": 0}
+
+
+def outcome_of_start(poor, way, lacking, then, limit):
+    """The errors of the two ranks: of the one that lacks something, and of the other."""
+    texts = poor(START, 2, args=[way, str(lacking), then, str(limit)]).ok().out.splitlines()
+    own, other = texts[lacking], texts[1 - lacking]
+    assert own.startswith("OSError: rank ") and "no queue pair is left here" in own, texts
+    what = "take the connection of" if lacking == ASKED[way] else "connect to"
+    assert f"rank {lacking} cannot {what} rank {1 - lacking} " in own, texts
+    return other
+
+
+@pytest.mark.parametrize("way", ASKED)
+@pytest.mark.parametrize("lacking", [0, 1])
+def test_a_start_for_which_a_rank_lacks_something(poor, way, lacking):
+    """Both ways say the same: at once what is lacking, and to the other what that rank said."""
+    other = outcome_of_start(poor, way, lacking, "there", 3)
+    assert other.startswith(f"TimeoutError: rank {1 - lacking} has no connection to ranks "
+                            f"[{lacking}] after 3 s: "), other
+    said = f"rank {lacking} said that it lacks memory, queue pairs or completion queues"
+    assert (said in other) == (lacking == ASKED[way]), other
+
+
+@pytest.mark.parametrize("way", ASKED)
+def test_a_start_after_which_the_poor_rank_ends(poor, way):
+    """Its peer is not kept until the limit, and has what that rank said."""
+    lacking = ASKED[way]
+    other = outcome_of_start(poor, way, lacking, "gone", 50)
+    assert other.startswith(f"OSError: rank {lacking} ") and " is lost: " in other, other
+    assert "it said that it lacks memory, queue pairs or completion queues" in other, other
+
+
 def test_threaded_start_wants_an_open_fabric_of_verbs(fabrics):
     from pyrdv.fabrics.contract import Fabric
     from pyrdv.instruments.verbs.threaded import connect_all_threaded

@@ -24,7 +24,7 @@ from pyrdv.api.object_parts cimport number
 from pyrdv.api.refused cimport drop_parts, refuse_message, usable
 from pyrdv.api.request cimport Request
 from pyrdv.engine.calls cimport (
-    engine_cancel, engine_recv_late, engine_recv_matched, engine_release, engine_under_way)
+    engine_cancel, engine_recv_matched, engine_recv_promised, engine_release, engine_under_way)
 from pyrdv.engine.state cimport (
     OP_CANCELLED, OP_COMPLETE, OP_INVALID, OP_NO_MEMORY, message_t, op_t)
 from pyrdv.engine.wire cimport CONTENT_OBJECT
@@ -232,7 +232,7 @@ cdef class ObjectRecv(Request):
     cdef int post_part(self, char *address, uint64_t size, uint64_t cookie,
                        op_t **op) except -1:
         # The sender announced its parts right behind the head.
-        cdef int error = engine_recv_late(
+        cdef int error = engine_recv_promised(
             self.comm.engine.c, self.comm.members.to_world(self.source),
             self.comm.context + CONTEXT_PARTS, <int32_t> (cookie & 0x7FFFFFFF), address, size, NULL,
             op)

@@ -19,7 +19,7 @@ from pyrdv.api.core cimport CONTEXT_PARTS, CommBase
 from pyrdv.api.object_parts cimport number
 from pyrdv.api.objects cimport HEAD_COOKIE, HEAD_COUNT, PART_ENTRY_BYTES, framed
 from pyrdv.engine.calls cimport (
-    engine_recv_late, engine_recv_matched, engine_release, engine_under_way)
+    engine_recv_matched, engine_recv_promised, engine_release, engine_under_way)
 from pyrdv.engine.engine cimport adopt, own_process
 from pyrdv.engine.state cimport OP_COMPLETE, OP_RECV, OP_TRUNCATED, message_t, op_t
 from pyrdv.engine.wire cimport CONTENT_OBJECT
@@ -44,8 +44,8 @@ cdef uint64_t parts_of(const op_t *op, uint64_t *cookie) noexcept:
 cdef uint64_t drop_parts(CommBase comm, uint32_t source, uint64_t cookie,
                          uint64_t count) noexcept:
     cdef op_t *op = NULL
-    while count and engine_recv_late(comm.engine.c, source, comm.context + CONTEXT_PARTS,
-                                     <int32_t> (cookie & 0x7FFFFFFF), NULL, 0, NULL, &op) == 0:
+    while count and engine_recv_promised(comm.engine.c, source, comm.context + CONTEXT_PARTS,
+                                         <int32_t> (cookie & 0x7FFFFFFF), NULL, 0, NULL, &op) == 0:
         count -= 1
         if op.state == OP_COMPLETE:
             engine_release(comm.engine.c, op)

@@ -67,9 +67,12 @@ cdef int engine_send_several(engine_t *e, uint32_t peer, piece_t *pieces,
 cdef int engine_recv(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
                      void *room, uint64_t length, bint waits, owner_t *owner,
                      op_t **out) noexcept nogil
-# A receive whose message was probably announced already, so that an RTR would be stale.
-cdef int engine_recv_late(engine_t *e, uint32_t peer, uint32_t context, int32_t tag,
-                          void *room, uint64_t length, owner_t *owner, op_t **out) noexcept nogil
+# Receive a message of which `peer` has told in another one (PROMISE_GIVEN).  It was probably
+# announced already, so an RTR would be stale.  It comes for certain, unless the peer dies: the end
+# of the world waits for it.
+cdef int engine_recv_promised(engine_t *e, uint32_t peer, uint32_t context, int32_t tag,
+                              void *room, uint64_t length, owner_t *owner,
+                              op_t **out) noexcept nogil
 # Receive matched message `m`, which is used up.
 cdef int engine_recv_matched(engine_t *e, message_t *m, void *room, uint64_t length,
                              owner_t *owner, op_t **out) noexcept nogil

@@ -187,7 +187,7 @@ cdef int recv_locked(engine_t *e, int kind, uint32_t peer, uint32_t context, int
 
 
 cdef int recv_call(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
-                   void *room, uint64_t length, bint waits, owner_t *owner, bint offer,
+                   void *room, uint64_t length, bint waits, owner_t *owner, bint promised,
                    op_t **out) noexcept nogil:
     cdef int result
     cdef uint32_t epoch
@@ -195,12 +195,14 @@ cdef int recv_call(engine_t *e, int kind, uint32_t peer, uint32_t context, int32
     epoch = e.epoch
     e.in_call = 1
     result = recv_locked(e, kind, peer, context, tag, room, length, waits, owner, out)
+    if result == 0 and promised:
+        out[0].promised = PROMISE_GIVEN
     if result == 0 and out[0].state == OP_POSTED and (
             length > LARGE or peer != ANY_PEER and predicted(e, &e.peers[peer], length)):
         # The announcement may be here already: then the data moves from now on.
         if e.initial_turn:
             step(e)
-        if offer and out[0].state == OP_POSTED:
+        if not promised and out[0].state == OP_POSTED:
             rtr_offer(e, out[0])
     if result == 0 and out[0].state == OP_READING:
         # The sender was first and may compute: as in `engine_send`.
@@ -214,12 +216,13 @@ cdef int recv_call(engine_t *e, int kind, uint32_t peer, uint32_t context, int32
 cdef int engine_recv(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
                      void *room, uint64_t length, bint waits, owner_t *owner,
                      op_t **out) noexcept nogil:
-    return recv_call(e, kind, peer, context, tag, room, length, waits, owner, True, out)
+    return recv_call(e, kind, peer, context, tag, room, length, waits, owner, False, out)
 
 
-cdef int engine_recv_late(engine_t *e, uint32_t peer, uint32_t context, int32_t tag,
-                          void *room, uint64_t length, owner_t *owner, op_t **out) noexcept nogil:
-    return recv_call(e, OP_RECV, peer, context, tag, room, length, False, owner, False, out)
+cdef int engine_recv_promised(engine_t *e, uint32_t peer, uint32_t context, int32_t tag,
+                              void *room, uint64_t length, owner_t *owner,
+                              op_t **out) noexcept nogil:
+    return recv_call(e, OP_RECV, peer, context, tag, room, length, False, owner, True, out)
 
 
 cdef int engine_recv_matched(engine_t *e, message_t *m, void *room, uint64_t length,

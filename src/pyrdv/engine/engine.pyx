@@ -23,7 +23,7 @@ from pyrdv.engine.speculation.policies cimport policy_choose, policy_free
 from pyrdv.engine.state cimport (
     ANY_PEER, ANY_TAG_, FABRICS_MAX, OP_CANCELLING, OP_COMPLETE, OP_ENDED, OP_FREE,
     OP_LACKING, OP_LANDING, OP_LANELESS, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING,
-    OP_READY, OP_SEND, OP_WAITING, OP_WRITING, OPS_PER_SLAB, PEER_SELF, PEER_UP,
+    OP_READY, OP_SEND, OP_WAITING, OP_WRITING, OPS_PER_SLAB, PEER_SELF, PEER_UP, PROMISE_NONE,
     engine_t, op_t, peer_t, ticks_scale)
 from pyrdv.engine.step cimport maintain, turn
 from pyrdv.fabrics.contract cimport EVENT_CLOSED, EVENT_LOST, FABRIC_AGAIN
@@ -242,7 +242,8 @@ cdef class Engine:
     def cancel_receives(self):
         """Take back all receives that were not matched, for the world ends; returns how many.
 
-        One whose buffer was offered to its peer ends when the peer has answered.
+        One whose buffer was offered to its peer ends when the peer has answered.  One of a promised
+        message stays: its sender sends the message without fail, and waits until it was taken.
         """
         cdef op_t *op
         cdef int count = 0
@@ -252,7 +253,7 @@ cdef class Engine:
         for i in range(self.c.op_slab_count * OPS_PER_SLAB):
             engine_lock(&self.c.lock)
             op = op_at(self.c, i)
-            posted = op.state == OP_POSTED
+            posted = op.state == OP_POSTED and op.promised == PROMISE_NONE
             if posted and not op.flags & OP_CANCELLING:
                 op.flags |= OP_ENDED
             engine_unlock(&self.c.lock)
@@ -261,8 +262,9 @@ cdef class Engine:
         return count
 
     def handed_over(self):
-        """Whether every send was announced and has left this process's memory, and every matched or
-        cancelled receive is complete; and nobody who sent an object waits for its parts."""
+        """Whether every send was announced and has left this process's memory, and every matched,
+        promised or cancelled receive is complete; and nobody who sent an object waits for its
+        parts."""
         cdef op_t *op
         cdef uint32_t i
         cdef bint done
@@ -272,7 +274,8 @@ cdef class Engine:
             op = op_at(self.c, i)
             if op.state in (OP_QUEUED, OP_READY, OP_READING, OP_LANDING, OP_WRITING,
                             OP_LANELESS, OP_PIPING) \
-                    or op.state == OP_POSTED and op.flags & OP_CANCELLING:
+                    or op.state == OP_POSTED and (op.flags & OP_CANCELLING
+                                                  or op.promised != PROMISE_NONE):
                 done = False
         engine_unlock(&self.c.lock)
         return done and not self.forsaken

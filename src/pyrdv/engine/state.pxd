@@ -113,7 +113,7 @@ cdef enum choice_reason:        # op.reason: why that one
     REASON_PEER = 10            # the other side said so
     REASON_SELF = 11            # to this process
 
-cdef enum promise_state:        # of a send that its peer knows of already, from another message
+cdef enum promise_state:        # of a message that another one has announced, on both sides
     PROMISE_NONE = 0
     PROMISE_GIVEN = 1           # if its data cannot be sent, an empty message goes instead
     PROMISE_EMPTY = 2           # so it is
@@ -207,7 +207,7 @@ cdef struct op_t:
     float cost                  # seconds that the choice reckoned with: its own,
     float instead               # and of what it was compared with; 0: nothing was compared
     uint64_t born               # ticks when it was started, by a call that went on; 0: judged
-    uint8_t promised            # send: promise_state
+    uint8_t promised            # promise_state
     char peek[24]               # objects that the room does not hold: how they begin (op_matched)
 
 cdef struct lane_t:             # three registered bounce buffers

@@ -12,6 +12,8 @@ cdef void verbs_disconnect(fabric_t *self, uint32_t peer) noexcept nogil
 
 # All are ``call``.
 
+# Whether no connection to `peer` comes up: it is lost, or this end lacks something for it.
+cdef bint connection_refused(const verbs_t *f, uint32_t peer) noexcept nogil
 # Handle events of connections and of the device, time that passed, links that
 # failed; how many things happened.
 cdef int connection_turn(verbs_t *f) noexcept nogil

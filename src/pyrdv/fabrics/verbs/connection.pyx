@@ -190,6 +190,12 @@ cdef bint look(verbs_t *f, link_t *link, int64_t now) noexcept nogil:
     return True
 
 
+cdef bint connection_refused(const verbs_t *f, uint32_t peer) noexcept nogil:
+    cdef const peer_t *p = &f.peers[peer]
+    return (p.ended or p.failure != FAIL_NONE or f.base.lacks[peer] != 0
+            or p.link != NULL and p.link.state == LINK_DOWN)
+
+
 cdef int connection_turn(verbs_t *f) noexcept nogil:
     cdef pollfd watched[3]
     cdef int happened = 0

@@ -16,8 +16,8 @@ from pyrdv.fabrics.contract cimport (
     fabric_ops)
 from pyrdv.fabrics.verbs.admission cimport door_open
 from pyrdv.fabrics.verbs.connection cimport (
-    connection_abandon, connection_close, connection_farewell, connection_wait, verbs_connect,
-    verbs_disconnect)
+    connection_abandon, connection_close, connection_farewell, connection_refused, connection_wait,
+    verbs_connect, verbs_disconnect)
 from pyrdv.fabrics.verbs.datapath cimport drain, verbs_poll, verbs_release
 from pyrdv.fabrics.verbs.joining cimport ROUTES, routes_t
 from pyrdv.fabrics.verbs.libibverbs cimport (
@@ -37,7 +37,7 @@ from pyrdv.fabrics.verbs.addresses import pack_address, parse_address
 from pyrdv.fabrics.verbs.device import choose
 from pyrdv.fabrics.verbs.gids import match, mismatch
 from pyrdv.fabrics.verbs.handshake import job_mark, pair_key
-from pyrdv.fabrics.verbs.reasons import explain, lack, said
+from pyrdv.fabrics.verbs.reasons import explain, lack, late, said
 from pyrdv.shortage import open_files
 
 
@@ -359,9 +359,8 @@ cdef class VerbsFabric(Fabric):
         end = time.monotonic() + timeout
         while not self._all_up(wanted, asks):
             if time.monotonic() > end:
-                raise TimeoutError(
-                    f"rank {rank} has no connection to ranks {sorted(wanted)} after {timeout:g} s: "
-                    "they may be busy; raise the time limit of the start")
+                raise TimeoutError(late(rank, timeout, {
+                    peer: self.state.peers[<uint32_t> peer].said for peer in sorted(wanted)}))
 
     def _all_up(self, set wanted, list asks):
         """One turn of `connect_all`; takes out of both what is up."""
@@ -373,7 +372,7 @@ cdef class VerbsFabric(Fabric):
             if self.handle.ops.connect(self.handle, peer) < FABRIC_OK:
                 raise OSError(self.refusal_text(peer))
         for peer in wanted:
-            if self.state.peers[<uint32_t> peer].ended or self.state.base.lacks[<uint32_t> peer]:
+            if connection_refused(&self.state, peer):
                 raise OSError(self.refusal_text(peer))
         up = {peer for peer in wanted if self._up(peer)}
         wanted -= up

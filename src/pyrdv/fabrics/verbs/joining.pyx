@@ -29,8 +29,12 @@ J6  A peer to which the set-up failed stays lost: peer.failure.  Its reason is
 J7  A connection has the path MTU of the active side's port: the connection
     manager knows no other, and larger packets would be lost on the way to a
     smaller port (field case N02).  So the side with the smaller one connects:
-    it refuses the other's request (REJECT_MTU) and, unless it is connecting
-    already, starts.  Rank decides (J1) between equals.
+    it starts, unless it is connecting already, and refuses the other's request:
+    REJECT_MTU, or REJECT_RESOURCES if it lacks something for that.  Then it
+    cannot take the other's connection either, and says so at both ends (R3).
+    Rank decides (J1) between equals.
+J8  Whoever asks is told why the request is not served: by a reason of refusal.
+    Only what the kernel has refused by itself bears none.
 """
 from libc.errno cimport (
     ECONNREFUSED, ECONNRESET, EHOSTUNREACH, ENODEV, ENOMEM, EPROTO, ETIMEDOUT, errno)
@@ -44,7 +48,7 @@ from pyrdv.fabrics.verbs.handshake cimport (
     REJECT_STRANGER, REJECT_VERSION, hello_fill, hello_t, nonce_new, reject_fill, reject_read,
     reject_t, reply_check, reply_fill, reply_t, request_check, request_fill, request_t)
 from pyrdv.fabrics.verbs.lacks cimport (
-    accept_lacks, await_request, connect_lacks, idle, is_lack, lacks_nothing)
+    accept_lacks, asked_for, await_request, connect_lacks, idle, is_lack, lacks_nothing)
 from pyrdv.fabrics.verbs.librdmacm cimport (
     RDMA_CM_EVENT_ADDR_ERROR, RDMA_CM_EVENT_ADDR_RESOLVED, RDMA_CM_EVENT_CONNECT_ERROR,
     RDMA_CM_EVENT_DISCONNECTED, RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_REJECTED,
@@ -330,6 +334,8 @@ cdef bint join_look(verbs_t *f, link_t *link, int64_t now) noexcept nogil:
         return True
     if idle(link) and not link.active:
         return await_request(f, link, now)
+    if link.lack and asked_for(f, link, now):
+        return join_again(f, link.peer) != FABRIC_FAILED
     if link.state == LINK_ACCEPTED:
         # Its HELLO must not wait for a poll.
         links_settle(f)
@@ -391,12 +397,26 @@ cdef int verdict(verbs_t *f, const request_t *request) noexcept nogil:
     if p.link.state == LINK_UP or p.link.state == LINK_DOWN:
         return REJECT_ALREADY
     if larger_mtu(f, request):
-        return REJECT_RESOURCES if p.link.lack else REJECT_MTU
+        return REJECT_MTU
     if idle(p.link):
         return REJECT_NONE
     if request.mtu < f.mtu or request.source < f.base.rank or p.link.state == LINK_NEW:
         return REJECT_NONE
     return REJECT_RIVAL
+
+
+cdef int connect_instead(verbs_t *f, uint32_t peer) noexcept nogil:
+    """This side connects, unless it does already (J7); the reason to refuse the peer's request."""
+    cdef peer_t *p = &f.peers[peer]
+    cdef int status = FABRIC_AGAIN
+    if p.link == NULL:
+        status = join_start(f, peer)
+    elif idle(p.link):
+        status = join_again(f, peer)
+    if status == FABRIC_FAILED:
+        accept_lacks(f, peer, p.link, p.connect_lack)
+        return REJECT_RESOURCES
+    return REJECT_GONE if status == FABRIC_LOST else REJECT_MTU
 
 
 cdef void join_request(verbs_t *f, const news_t *news) noexcept nogil:
@@ -408,11 +428,11 @@ cdef void join_request(verbs_t *f, const news_t *news) noexcept nogil:
         reason = REJECT_STRANGER
     if reason == REJECT_NONE:
         reason = verdict(f, &request)
+    if reason == REJECT_MTU:
+        reason = connect_instead(f, request.source)
     if reason != REJECT_NONE:
-        refuse(f, news.id, reason, f.peers[request.source].link.lack & 0xFFFF
+        refuse(f, news.id, reason, f.peers[request.source].accept_lack & 0xFFFF
                if reason == REJECT_RESOURCES else 0)
-        if reason == REJECT_MTU and f.peers[request.source].link == NULL:
-            join_start(f, request.source)
         return
     link = link_for(f, request.source)
     if link == NULL:
@@ -426,6 +446,8 @@ cdef void join_request(verbs_t *f, const news_t *news) noexcept nogil:
     problem = link_equip(f, link)
     if problem == 0 and f.lib.rdma_migrate_id(news.id, f.events):
         problem = LACK_ID << 16 | (errno if errno else ENOMEM)
+    if problem == 0:
+        problem = accept(f, link, news)
     if problem:
         link.id = NULL
         if news.id.qp != NULL:
@@ -433,9 +455,6 @@ cdef void join_request(verbs_t *f, const news_t *news) noexcept nogil:
             f.cq_links[link.cq] -= 1
         accept_lacks(f, request.source, link, problem)
         refuse(f, news.id, REJECT_RESOURCES, problem & 0xFFFF)
-        return
-    lacks_nothing(f, link)
-    accept(f, link, news)
 
 
 cdef link_t *link_for(verbs_t *f, uint32_t peer) noexcept nogil:
@@ -455,9 +474,11 @@ cdef link_t *link_for(verbs_t *f, uint32_t peer) noexcept nogil:
     return p.link
 
 
-cdef void accept(verbs_t *f, link_t *link, const news_t *news) noexcept nogil:
+cdef int accept(verbs_t *f, link_t *link, const news_t *news) noexcept nogil:
+    """Accept the request of an equipped link; 0, or what is lacking."""
     cdef rdma_conn_param parameter
     cdef reply_t reply
+    cdef int problem
     cdef int64_t now = now_ns()
     negotiated(f, link, news)
     reply_fill(f, link, &reply)
@@ -465,9 +486,14 @@ cdef void accept(verbs_t *f, link_t *link, const news_t *news) noexcept nogil:
     parameter.responder_resources = <uint8_t> min(f.reads_max, <uint32_t> news.responder_resources)
     parameter.initiator_depth = <uint8_t> link.reads_max
     if f.lib.rdma_accept(link.id, &parameter):
+        problem = errno
+        if is_lack(problem):
+            return LACK_ID << 16 | problem
         # The other side has given up meanwhile, or will notice.
         link_free(f, link)
-        return
+        return 0
+    lacks_nothing(f, link)
     link.state = LINK_ACCEPTED
     link.deadline = now + f.peer_timeout
     link.heard_at = now
+    return 0

@@ -18,6 +18,9 @@ cdef bint is_lack(int error) noexcept nogil
 # `link`: what there is of it; NULL: nothing.
 cdef void connect_lacks(verbs_t *f, uint32_t peer, link_t *link, int problem) noexcept nogil
 cdef void accept_lacks(verbs_t *f, uint32_t peer, link_t *link, int problem) noexcept nogil
+# Whether the peer of `link`, which lacks something to connect, has asked for that connection (J7),
+# and not too long ago: then each maintain tries.
+cdef bint asked_for(verbs_t *f, link_t *link, int64_t now) noexcept nogil
 # `link` has got what it lacked.
 cdef void lacks_nothing(verbs_t *f, link_t *link) noexcept nogil
 # Time passed for an idle link that waits for the peer's request; whether something happened.

@@ -32,6 +32,8 @@ cdef bint is_lack(int error) noexcept nogil:
 cdef void connect_lacks(verbs_t *f, uint32_t peer, link_t *link, int problem) noexcept nogil:
     f.base.error = problem & 0xFFFF
     f.peers[peer].connect_lack = problem
+    if f.base.lacks[peer] & LACK_ACCEPT:
+        f.peers[peer].accept_lack = problem     # the peer waits for this connection (J7)
     lack_begins(&f.base, peer, LACK_CONNECT)
     if link != NULL:
         link.lack = problem
@@ -47,6 +49,12 @@ cdef void accept_lacks(verbs_t *f, uint32_t peer, link_t *link, int problem) noe
         link.lack = problem
         link.deadline = now + RETRY_NS
         link.heard_at = now + f.peer_timeout
+
+
+cdef bint asked_for(verbs_t *f, link_t *link, int64_t now) noexcept nogil:
+    if f.base.lacks[link.peer] & LACK_ACCEPT and now >= link.heard_at:
+        lack_ends(&f.base, link.peer, LACK_ACCEPT)
+    return f.base.lacks[link.peer] & LACK_ACCEPT != 0
 
 
 cdef void lacks_nothing(verbs_t *f, link_t *link) noexcept nogil:

@@ -57,10 +57,29 @@ def _refusal(int reason, int detail):
 
 def said(int error):
     """What a peer said of itself before it was lost: the errno of what it lacked; 0: nothing."""
-    if error == 0:
-        return ""
-    return (f"; before that it said that it lacks memory, queue pairs or completion queues "
-            f"({os.strerror(error)}): its own error names the limit")
+    return f"; before that it said that {_lacking(error)}" if error else ""
+
+
+def _lacking(int error):
+    return (f"it lacks memory, queue pairs or completion queues ({os.strerror(error)}): its own "
+            "error names the limit")
+
+
+def late(rank, timeout, said):
+    """Which connections a start has not made in time, and why.
+
+    Parameters
+    ----------
+    rank : int
+        This one.
+    timeout : float
+        Seconds that it had.
+    said : dict of int to int
+        For each rank without a connection what it said of itself, as for `said`.
+    """
+    told = [f"rank {peer} said that {_lacking(error)}" for peer, error in said.items() if error]
+    return (f"rank {rank} has no connection to ranks {list(said)} after {timeout:g} s: "
+            + ("; ".join(told) or "they may be busy; raise the time limit of the start"))
 
 
 def lack(int problem, figures):

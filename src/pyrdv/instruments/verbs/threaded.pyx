@@ -18,7 +18,8 @@ from libc.stdint cimport int64_t, uint32_t
 from libc.stdlib cimport free, malloc
 
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_OK, Fabric
-from pyrdv.fabrics.verbs.connection cimport connection_wait, verbs_connect
+from pyrdv.fabrics.verbs.connection cimport (
+    connection_refused, connection_wait, verbs_connect)
 from pyrdv.fabrics.verbs.datapath cimport drain
 from pyrdv.fabrics.verbs.link cimport now_ns
 from pyrdv.fabrics.verbs.sleeping cimport verbs_maintain
@@ -27,6 +28,7 @@ from pyrdv.fabrics.verbs.state cimport LINK_UP, link_t, verbs_t
 import os
 
 from pyrdv.fabrics.verbs.fabric import VerbsFabric
+from pyrdv.fabrics.verbs.reasons import late
 
 
 cdef extern from "<pthread.h>" nogil:
@@ -67,17 +69,17 @@ cdef bint peer_up(const verbs_t *f, uint32_t peer) noexcept nogil:
 
 
 cdef bint every_peer_up(start_t *s) noexcept nogil:
-    """Whether nobody is missing; notes who was lost."""
+    """Whether nobody is missing; notes whose connection cannot come up."""
     cdef verbs_t *f = s.fabric
     cdef uint32_t peer
     cdef bint every = True
     for peer in range(f.base.size):
         if f.peers[peer].address == NULL:
             continue
-        if f.peers[peer].ended:
-            s.failed = <int> peer
-        elif not peer_up(f, peer):
+        if not peer_up(f, peer):
             every = False
+            if connection_refused(f, peer):
+                s.failed = <int> peer
     return every
 
 
@@ -156,9 +158,9 @@ def connect_all_threaded(Fabric fabric, double timeout, bint at_once=False):
     Raises
     ------
     TimeoutError
-        If some are missing when the time is over.
+        If some are missing when the time is over; the text has what they said.
     OSError
-        If one failed, or no thread can be made.
+        If one is lost, this rank lacks something for it, or no thread can be made.
     TypeError
         If `fabric` is no `VerbsFabric`.
     """
@@ -182,12 +184,16 @@ def connect_all_threaded(Fabric fabric, double timeout, bint at_once=False):
         raise OSError(problem, f"no thread for the start: {os.strerror(problem)}")
     if failed >= 0:
         raise OSError(fabric.refusal_text(failed))
-    missing = [peer for peer in range(fabric.size) if not reached(fabric, peer)]
+    missing = {peer: said_by(fabric, peer) for peer in range(fabric.size)
+               if not reached(fabric, peer)}
     if missing:
-        raise TimeoutError(f"rank {fabric.rank} has no connection to ranks {missing} after "
-                           f"{timeout:g} s")
+        raise TimeoutError(late(fabric.rank, timeout, missing))
 
 
 cdef bint reached(Fabric fabric, uint32_t peer) noexcept:
     cdef verbs_t *f = <verbs_t *> fabric.handle
     return f.peers[peer].address == NULL or peer_up(f, peer)
+
+
+cdef int said_by(Fabric fabric, uint32_t peer) noexcept:
+    return (<verbs_t *> fabric.handle).peers[peer].said
