@@ -26,6 +26,7 @@ from pyrdv.engine.state cimport (
     OP_READY, OP_SEND, OP_WAITING, OP_WRITING, OPS_PER_SLAB, PEER_SELF, PEER_UP,
     engine_t, op_t, peer_t, ticks_scale)
 from pyrdv.engine.step cimport maintain, turn
+from pyrdv.engine.trace cimport trace_close, trace_open
 from pyrdv.fabrics.contract cimport EVENT_CLOSED, EVENT_LOST, FABRIC_AGAIN
 from pyrdv.memory.mappings cimport cache_idle
 from pyrdv.memory.registration cimport Registrations
@@ -144,7 +145,7 @@ cdef class Engine:
         ticks_begin(&e.ticks)
         look_every(e, look_ns)
         e.peers = <peer_t *> PyMem_Calloc(size, sizeof(peer_t))
-        if e.peers == NULL or index_init(&e.posted) or index_init(&e.unexpected) \
+        if e.peers == NULL or trace_open(e) or index_init(&e.posted) or index_init(&e.unexpected) \
                 or pools_reserve(e):
             raise MemoryError
         add_fabrics(e, self.fabrics, routes or {})
@@ -179,6 +180,7 @@ cdef class Engine:
         index_free(&self.c.posted)
         index_free(&self.c.unexpected)
         policy_free(self.c)
+        trace_close(self.c)
         PyMem_Free(self.c.peers)
         PyMem_Free(self.c)
 
@@ -349,6 +351,12 @@ cdef class Engine:
         """State of each peer: 'new', 'up', 'closed', 'lost', 'self' or 'deaf'."""
         names = ("new", "up", "closed", "lost", "self", "deaf")
         return [names[glance8(&self.c.peers[i].state)] for i in range(<int> self.c.size)]
+
+    def events(self):
+        """What happened last; a list of `pyrdv.engine.traced.Event`, the oldest first."""
+        from pyrdv.engine.traced import events
+
+        return events(self)
 
     def counters(self):
         """What was counted since the start, and what is held now, as a dict."""
