@@ -16,6 +16,7 @@ LAYERS = (
     "pyrdv.api",
     "pyrdv.launch",
     "pyrdv.world",
+    "pyrdv.diagnosis",
     "pyrdv.tools",
     "pyrdv.config",
     "pyrdv.errors",
@@ -53,7 +54,9 @@ ALLOWED = {
     "pyrdv.api": FREE | {"pyrdv.engine", "pyrdv.memory", "pyrdv.progress"},
     "pyrdv.collectives": FREE | {"pyrdv.api"},
     "pyrdv.launch": FREE,
-    "pyrdv.world": FREE | BELOW_WORLD,
+    "pyrdv.world": FREE | BELOW_WORLD | {"pyrdv.diagnosis"},
+    # Words for what the engine knows: of calls, and of collectives.
+    "pyrdv.diagnosis": FREE | {"pyrdv.engine", "pyrdv.api", "pyrdv.collectives"},
     # Tools may also be ordinary users of the public names.
     "pyrdv.tools": FREE | {"pyrdv.world", "pyrdv.api", "pyrdv", "pyrdv.MPI"},
     # The face of the package only hands on what is made below.

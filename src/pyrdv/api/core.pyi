@@ -6,6 +6,10 @@ from ..engine.engine import Engine
 from .group import Members
 from .info import Info
 
+PURPOSES: tuple[str, ...]
+
+def purpose(context: int) -> tuple[int, str]: ...
+
 class Identity:
     info: Info | None
     aftermath: Any

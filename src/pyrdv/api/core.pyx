@@ -9,12 +9,32 @@ from pyrdv.engine.engine cimport Engine, own_process
 from pyrdv.engine.lacking cimport lack, reason
 from pyrdv.engine.state cimport (
     OP_FINALIZED, OP_LACKING, OP_NO_MEMORY, OP_NOT_REGISTERED, OP_PEER_LOST, OP_TRUNCATED)
+from pyrdv.engine.traced cimport note_line
 
 from weakref import ref
 
 from pyrdv.api.constants import TAG_UB
 from pyrdv.errors import (
     CommunicatorError, FinalizedError, ForkedError, RankError, TagError, from_status)
+
+
+PURPOSES = ("messages", "collective", "parts", "group")      # by CONTEXT_P2P and so on
+
+
+def purpose(context):
+    """What an engine's context is for.
+
+    Parameters
+    ----------
+    context : int
+
+    Returns
+    -------
+    int, str
+        Number of the communicator; ``messages``, ``collective``, ``parts`` (of objects) or
+        ``group``.
+    """
+    return context // CONTEXTS, PURPOSES[context % CONTEXTS]
 
 
 cdef str hint(Engine engine):
@@ -136,6 +156,8 @@ cdef class CommBase:
                                     "use it before Free() or make a new one with Dup()")
         if self.engine.ending:
             raise FinalizedError("messages after Finalize(): this process's world has ended")
+        if self.engine.lines is not None:
+            note_line(self.engine)
         return self.check_process()
 
     cdef int check_process(self) except -1:

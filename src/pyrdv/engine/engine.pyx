@@ -61,7 +61,6 @@ cdef inline op_t *op_at(const engine_t *e, uint32_t i) noexcept nogil:
 
 
 cdef void op_copy(engine_t *e, uint32_t i, op_t *out) noexcept nogil:
-    """What operation `i` is now, for code that cannot hold the lock."""
     engine_lock(&e.lock)
     out[0] = op_at(e, i)[0]
     engine_unlock(&e.lock)
@@ -357,6 +356,10 @@ cdef class Engine:
         from pyrdv.engine.traced import events
 
         return events(self)
+
+    def note_lines(self, bint wanted):
+        """Whether each operation remembers the line of the program that posts it, from now on."""
+        self.lines, self.line_numbers = [""] if wanted else None, {}
 
     def counters(self):
         """What was counted since the start, and what is held now, as a dict."""

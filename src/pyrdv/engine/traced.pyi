@@ -5,6 +5,8 @@ from typing import NamedTuple
 from .engine import Engine
 
 KINDS: dict[int, str]
+STATES: dict[int, str]
+PACKAGE: str
 SIDES: dict[int, str]
 
 class Event(NamedTuple):
@@ -22,5 +24,23 @@ class Event(NamedTuple):
     cost: float
     instead: float
     error: int
+    line: str
 
+class Operation(NamedTuple):
+    side: str
+    state: str
+    peer: int
+    context: int
+    tag: int
+    nbytes: int
+    protocol: str | None
+    reason: str | None
+    age: float
+    line: str
+    sync: bool
+    waits: bool
+    object: bool
+
+def operations(engine: Engine) -> list[Operation]: ...
+def unexpected(engine: Engine) -> tuple[int, list[tuple[int, int, int, int]]]: ...
 def events(engine: Engine) -> list[Event]: ...

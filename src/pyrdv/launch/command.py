@@ -35,6 +35,9 @@ def add_arguments(parser):
                         "process below it that uses pyrdv is the rank")
     parser.add_argument("--env", action="append", type=_variable, metavar="NAME=VALUE", default=[],
                         help="set a variable for the ranks; may be repeated")
+    parser.add_argument("--trace-lines", action="store_true",
+                        help="set PYRDV_TRACE_LINES for the ranks: what they say of a job that "
+                        "hangs names lines of the program")
     parser.add_argument("--fabric", choices=config.choices("fabric"),
                         help="set PYRDV_FABRIC for the ranks")
     parser.add_argument("--hosts", type=_told(hosts.parse), metavar="A,B", default=[],
@@ -128,6 +131,8 @@ def main(options, program, args):
     extra = dict(options.env)
     if options.fabric:
         extra["PYRDV_FABRIC"] = options.fabric
+    if options.trace_lines:
+        extra["PYRDV_TRACE_LINES"] = "on"
     try:
         config.load({**os.environ, **extra}, warn=_warn)
         hosts.check(options.hosts, options.agent)
