@@ -10,6 +10,7 @@ import sys
 import threading
 from time import monotonic
 
+from pyrdv import timeline
 from pyrdv.api.call import kind_and_number
 from pyrdv.api.core import purpose
 from pyrdv.collectives.kinds import NAMES
@@ -157,6 +158,16 @@ def report(engine, frame=None):
     now = monotonic()
     lines += [f"last: {event_in_words(event, now)}" for event in engine.events()[-EVENTS:]]
     return [f"pyrdv: rank {engine.rank}: {line}" for line in lines]
+
+
+def write(engine, path, host):
+    """Write the events of `engine` for ``pyrdv trace``, if there is a `path`; a failure is told."""
+    if not path:
+        return
+    try:
+        timeline.write(path, engine.rank, engine.size, host, traced.lost(engine), engine.events())
+    except OSError as error:
+        print(f"pyrdv: rank {engine.rank}: its trace is not written: {error}", file=sys.stderr)
 
 
 def say(engines):

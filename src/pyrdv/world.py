@@ -174,10 +174,6 @@ class Ways:
                            port=int(port or 0), gid=config.rdma_gid, ring=config.rdma_ring,
                            peer_timeout=config.peer_timeout)
 
-    def figures(self):
-        """What messages over each fabric cost (PYRDV_PROFILE)."""
-        return profiles.of_fabrics(self.config.profile, self.fabrics)
-
     def _no_device(self, failed):
         """The error of this rank when those in `failed` have no usable device, and why."""
         where = places.describe(self._cards)
@@ -287,7 +283,8 @@ class World:
             speculation=_speculation(ways), adapt=config.speculation_threshold,
             initial_turn=config.initial_turn, protocol=config.protocol,
             arrival=config.pipeline_arrival, lane_bytes=config.pipeline_buffer & ~4095,
-            standing=config.standing_peers, figures=ways.figures(), look_ns=LOOK_NS,
+            standing=config.standing_peers, look_ns=LOOK_NS,
+            figures=profiles.of_fabrics(config.profile, ways.fabrics), trace=bool(config.trace),
             registrations=Registrations(
                 config.registration_cache, config.registration_bytes or limits.default_bytes(),
                 config.registration_entries))
@@ -452,6 +449,7 @@ class World:
     def _close(self, status, why=""):
         if self.client.fileno() >= 0:
             self.engine.unwatch(self.client.fileno())
+        diagnosis.write(self.engine, self.config.trace, self.launch.host)
         if status == 0:
             self.engine.disconnect()
         for engine in self.engines:

@@ -23,6 +23,7 @@ LAYERS = (
     "pyrdv.error_codes",
     "pyrdv.files",
     "pyrdv.shortage",
+    "pyrdv.timeline",
     "pyrdv.doors",
     "pyrdv.foreign",
     "pyrdv.__main__",
@@ -32,7 +33,7 @@ LAYERS = (
 )
 
 FREE = {"pyrdv.config", "pyrdv.doors", "pyrdv.error_codes", "pyrdv.errors", "pyrdv.files",
-        "pyrdv.foreign", "pyrdv.shortage"}
+        "pyrdv.foreign", "pyrdv.shortage", "pyrdv.timeline"}
 BELOW_WORLD = {
     "pyrdv.memory", "pyrdv.fabrics.contract", "pyrdv.fabrics", "pyrdv.engine", "pyrdv.progress",
     "pyrdv.collectives", "pyrdv.api", "pyrdv.launch",
@@ -42,6 +43,7 @@ ALLOWED = {
     "pyrdv.errors": {"pyrdv.error_codes", "pyrdv.shortage"},
     "pyrdv.error_codes": set(),
     "pyrdv.shortage": set(),
+    "pyrdv.timeline": {"pyrdv.errors", "pyrdv.files"},
     "pyrdv.config": {"pyrdv.errors"},
     "pyrdv.files": set(),
     "pyrdv.doors": set(),

@@ -29,7 +29,8 @@ from pyrdv.engine.state cimport (
     message_t, op_t, peer_t)
 from pyrdv.engine.step cimport announce, keep_moving, maintain, step, turn
 from pyrdv.engine.trace cimport (
-    ticks_now, trace_clock, trace_event, trace_light, trace_op, trace_op_light, trace_sleep)
+    ticks_now, trace_clock, trace_event, trace_exact, trace_light, trace_op, trace_op_light,
+    trace_sleep)
 from pyrdv.engine.wire cimport CONTENT_BUFFER, CONTENT_OBJECT
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_OK
 from pyrdv.memory.mappings cimport owner_t
@@ -84,6 +85,7 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
     # The short way: nothing waits before it, so it may be announced at once (P3).
     if p.state == PEER_UP and p.queue_head == NULL and not sync \
             and choose_eager(e, p, length):
+        trace_exact(e)          # before its receiver can have it
         status = eager_post(e, p, context, tag, data, length, 0, content)
         if status == FABRIC_OK:
             trace_light(e, TRACE_ANNOUNCE, peer, context, tag, length, p.send_sequence - 1,

@@ -33,6 +33,7 @@ class Engine:
         registrations: Registrations | None = None,
         figures: Sequence[Mapping[str, Any] | None] = (),
         look_ns: int = 0,
+        trace: bool = False,
         **pipeline: str | int,
     ) -> Engine: ...
     @property

@@ -107,6 +107,8 @@ cdef class Engine:
         What is known of the costs of each fabric, as ``pyrdv tune`` measures them.
     look_ns : int
         How often calls that do not wait look whether the peers live, in ns; 0: by turns only.
+    trace : bool
+        Whether its events are to be written out: more are kept, each with its exact time.
     **pipeline
         Those of `pyrdv.engine.lanes.DEFAULTS`.
 
@@ -121,7 +123,7 @@ cdef class Engine:
                   uint64_t unexpected_max=64 << 20, uint64_t spin_ns=20000,
                   uint64_t yield_ns=50000, routes=None, speculation="indexed", uint32_t adapt=80,
                   windows=(8, 16, 2), bint initial_turn=True, Registrations registrations=None,
-                  figures=(), uint64_t look_ns=0, **pipeline):
+                  figures=(), uint64_t look_ns=0, bint trace=False, **pipeline):
         cdef engine_t *e
         if not 0 <= rank < size:
             raise ValueError(f"rank {rank} is not in 0..{size - 1}")
@@ -144,8 +146,8 @@ cdef class Engine:
         ticks_begin(&e.ticks)
         look_every(e, look_ns)
         e.peers = <peer_t *> PyMem_Calloc(size, sizeof(peer_t))
-        if e.peers == NULL or trace_open(e) or index_init(&e.posted) or index_init(&e.unexpected) \
-                or pools_reserve(e):
+        if e.peers == NULL or trace_open(e, trace) or index_init(&e.posted) \
+                or index_init(&e.unexpected) or pools_reserve(e):
             raise MemoryError
         add_fabrics(e, self.fabrics, routes or {})
         set_allowance(e, unexpected_max)

@@ -5,6 +5,7 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
 cdef enum:
     EVENTS = 2048               # that an engine remembers; a power of two
+    EVENTS_WRITTEN = 1 << 17    # the same, if they are to be written out
     NO_OPERATION = 0xFFFFFFFF   # event.op of what is nobody's
 
 cdef enum trace_kind:
@@ -47,7 +48,8 @@ cdef struct event_t:            # 64 bytes, a line of the cache
     uint32_t spare
 
 cdef struct trace_t:
-    event_t *events             # ring of EVENTS, the oldest overwritten
+    event_t *events             # ring, the oldest is overwritten
+    uint64_t mask               # its length, less one
     void *memory                # what `events` lies in
     uint64_t count              # of all events so far
     uint64_t clock              # ticks when they were last read; noted without the lock, too

@@ -11,7 +11,7 @@ T2  To read the processor's counter costs as much as all else that an eager mess
 """
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
-from pyrdv.engine.event cimport EVENTS, NO_OPERATION, event_t
+from pyrdv.engine.event cimport NO_OPERATION, event_t
 from pyrdv.engine.state cimport OP_SEND, engine_t, op_t
 
 
@@ -22,8 +22,8 @@ cdef extern from "order.h" nogil:
 cdef extern from "ticks.h" nogil:
     uint64_t ticks_now()
 
-# Get the ring, empty; -1: no memory.  Once, and given back once.
-cdef int trace_open(engine_t *e) noexcept nogil
+# Get the ring, empty; -1: no memory.  Once, and given back once.  `exact`: for writing it out.
+cdef int trace_open(engine_t *e, bint exact) noexcept nogil
 cdef void trace_close(engine_t *e) noexcept nogil
 # A waiter sleeps.
 cdef void trace_sleep(engine_t *e) noexcept nogil
@@ -34,23 +34,27 @@ cdef inline void trace_clock(engine_t *e, uint64_t ticks) noexcept nogil:
     note64(&e.trace.clock, ticks)
 
 
+# A small message is about to be sent, or has come.
+cdef inline void trace_exact(engine_t *e) noexcept nogil:
+    if e.trace.exact:
+        trace_clock(e, ticks_now())
+
+
 # A new event, of which all but the fields named here is still to be filled.
 cdef inline event_t *trace_next(engine_t *e, int kind) noexcept nogil:
-    cdef event_t *event = &e.trace.events[e.trace.count & (EVENTS - 1)]
+    cdef event_t *event = &e.trace.events[e.trace.count & e.trace.mask]
     e.trace.count += 1
     event.ticks = glance64(&e.trace.clock)
     event.kind = <uint8_t> kind
     return event
 
 
-# Something of a message, of which this side has no operation, or none that matters.
+# Something of a message, of which this side has no operation, or none that matters; the time is
+# read by whoever calls this.
 cdef inline void trace_light(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
                              uint64_t length, uint32_t number, int protocol,
                              int reason) noexcept nogil:
-    cdef event_t *event
-    if e.trace.exact:
-        trace_clock(e, ticks_now())
-    event = trace_next(e, kind)
+    cdef event_t *event = trace_next(e, kind)
     event.length = length
     event.op = NO_OPERATION
     event.generation = 0

@@ -3,7 +3,7 @@
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free
 
-from pyrdv.engine.event cimport EVENTS, TRACE_SLEEP, TRACE_WAKE, event_t
+from pyrdv.engine.event cimport EVENTS, EVENTS_WRITTEN, TRACE_SLEEP, TRACE_WAKE, event_t
 from pyrdv.engine.state cimport ANY_PEER, engine_t
 
 
@@ -14,10 +14,12 @@ if sizeof(event_t) != LINE:
     raise ImportError(f"an event of the trace has {sizeof(event_t)} bytes, not {LINE}")
 
 
-cdef int trace_open(engine_t *e) noexcept nogil:
+cdef int trace_open(engine_t *e, bint exact) noexcept nogil:
     # From fresh pages, which take memory only once they are used.
     cdef uint64_t start
-    e.trace.memory = calloc(EVENTS + 1, LINE)
+    e.trace.exact = exact
+    e.trace.mask = (EVENTS_WRITTEN if exact else EVENTS) - 1
+    e.trace.memory = calloc(e.trace.mask + 2, LINE)
     if e.trace.memory == NULL:
         return -1
     start = (<uint64_t> e.trace.memory + LINE - 1) // LINE * LINE
@@ -33,7 +35,7 @@ cdef void trace_close(engine_t *e) noexcept nogil:
 
 cdef void trace_sleep(engine_t *e) noexcept nogil:
     # Slices of one sleep, between which nothing happened, are one.
-    cdef uint64_t last = (e.trace.count - 1) & (EVENTS - 1)
+    cdef uint64_t last = (e.trace.count - 1) & e.trace.mask
     if e.trace.count and e.trace.events[last].kind == TRACE_WAKE:
         e.trace.count -= 1
     else:

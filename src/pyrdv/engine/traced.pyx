@@ -6,14 +6,13 @@ from libc.stdlib cimport free, malloc
 from pyrdv.engine.calls cimport engine_lock, engine_unlock
 from pyrdv.engine.engine cimport Engine, op_copy
 from pyrdv.engine.event cimport (
-    EVENTS, NO_OPERATION, TRACE_ANNOUNCE, TRACE_BEGIN, TRACE_CHOOSE, TRACE_CLOSED, TRACE_COMPLETE,
+    NO_OPERATION, TRACE_ANNOUNCE, TRACE_BEGIN, TRACE_CHOOSE, TRACE_CLOSED, TRACE_COMPLETE,
     TRACE_CREDIT, TRACE_DROPPED, TRACE_END, TRACE_LOST, TRACE_MATCH, TRACE_OFFER, TRACE_POST,
     TRACE_QUEUE, TRACE_REGISTER, TRACE_SLEEP, TRACE_UNEXPECTED, TRACE_USED, TRACE_WAKE, event_t)
 from pyrdv.engine.state cimport (
     ANY_PEER, ANY_TAG_, OP_COMPLETE, OP_DONE_ONLY, OP_FREE, OP_LANDING, OP_LANELESS, OP_MATCH,
     OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING, OP_READY, OP_RECV, OP_SEND, OP_SYNC, OP_WAITING,
     OP_WRITING, OPS_PER_SLAB, WAITS_HERE, engine_t, message_t, node_t, op_t)
-from pyrdv.engine.trace cimport ticks_now
 from pyrdv.engine.wire cimport CONTENT_OBJECT
 
 import os
@@ -25,7 +24,7 @@ from pyrdv.engine.protocols.table import names
 
 
 cdef extern from "ticks.h" nogil:
-    int64_t ticks_clock_ns()
+    void ticks_pair(int64_t *ns, uint64_t *ticks)
 
 cdef enum:
     FEW = 8                     # unexpected messages that are told one by one
@@ -114,8 +113,7 @@ cdef struct clock_t:            # ticks as seconds of the system's clock
 cdef clock_t clock_of(const engine_t *e) noexcept nogil:
     cdef clock_t clock
     cdef double passed
-    clock.ns = ticks_clock_ns()
-    clock.ticks = ticks_now()
+    ticks_pair(&clock.ns, &clock.ticks)
     passed = <double> (clock.ticks - e.ticks.first_ticks)
     clock.ns_per_tick = (clock.ns - e.ticks.first_ns) / passed if passed > 0 else 0
     return clock
@@ -207,26 +205,31 @@ def unexpected(Engine engine not None):
     return count, [(few[i].peer, few[i].context, few[i].tag, few[i].length) for i in range(found)]
 
 
+def lost(Engine engine not None):
+    """How many events are not remembered any more."""
+    return max(0, <int64_t> engine.c.trace.count - <int64_t> engine.c.trace.mask - 1)
+
+
 def events(Engine engine not None):
     """What `engine` did last, the oldest first.
 
     Returns
     -------
     list of Event
-        `EVENTS` at most.
+        2048 at most, and 131072 if they are to be written out.
     """
     cdef engine_t *e = engine.c
-    cdef event_t *copy = <event_t *> malloc(EVENTS * sizeof(event_t))
+    cdef event_t *copy = <event_t *> malloc((e.trace.mask + 1) * sizeof(event_t))
     cdef const event_t *at
     cdef uint64_t first, count, i
     cdef clock_t clock
     if copy == NULL:
         raise MemoryError
     engine_lock(&e.lock)
-    count = min(e.trace.count, <uint64_t> EVENTS)
+    count = min(e.trace.count, e.trace.mask + 1)
     first = e.trace.count - count
     for i in range(count):
-        copy[i] = e.trace.events[(first + i) & (EVENTS - 1)]
+        copy[i] = e.trace.events[(first + i) & e.trace.mask]
     engine_unlock(&e.lock)
     clock = clock_of(e)
     protocols = names()
