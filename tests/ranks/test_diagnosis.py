@@ -134,7 +134,7 @@ if rank == 0:
 elif rank == 1:
     os._exit(3)
 else:
-    comm.Recv(np.zeros(10), source=1, tag=6)
+    comm.Recv(np.zeros(10), source=0, tag=6)     # it lives as long as rank 0
 """, 3)
     assert outcome.status == 3 and outcome.err.count("PeerLostError") >= 2, f"{outcome}"
     lines = said(outcome.err, 0)
