@@ -15,13 +15,13 @@ import sys
 from time import monotonic
 
 import pyrdv.api.interpreter  # noqa: F401 (first: it refuses subinterpreters)
-from pyrdv import config as config_module
+from pyrdv import config as config_module, diagnosis
 from pyrdv.collectives.intracomm import Intracomm
 from pyrdv.engine import profiles
 from pyrdv.engine.engine import Engine
 from pyrdv.engine.lacking import complain_of_sends, say_last
 from pyrdv.errors import ConfigError, LaunchError, ResourceError
-from pyrdv.launch import bootstrap, env, frames, places
+from pyrdv.launch import asking, bootstrap, env, frames, places
 from pyrdv.launch.ending import Ending, flush_output
 from pyrdv.launch.failures import exit_status
 from pyrdv.memory import limits
@@ -259,6 +259,7 @@ class World:
         self.finalized = False
         self._memory = None
         self._ending = Ending(self)
+        asking.listen(self)
 
     def _engine(self, ways):
         """A new engine over `ways`, which takes note of what happens to other ranks."""
@@ -272,7 +273,8 @@ class World:
             speculation=_speculation(ways), adapt=config.speculation_threshold,
             initial_turn=config.initial_turn, protocol=config.protocol,
             arrival=config.pipeline_arrival, lane_bytes=config.pipeline_buffer & ~4095,
-            standing=config.standing_peers, figures=ways.figures(), look_ns=LOOK_NS,
+            standing=config.standing_peers, look_ns=LOOK_NS,
+            figures=ways.figures(), trace=bool(config.trace),
             registrations=Registrations(
                 config.registration_cache, config.registration_bytes or limits.default_bytes(),
                 config.registration_entries))
@@ -282,6 +284,7 @@ class World:
         if config.connect == "start":
             ways.connect(engine)
         engine.abort = self.abort
+        engine.note_lines(config.trace_lines)
         engine.neighbours = [rank for rank, name in enumerate(ways.names)
                              if name in ("self", "shm")]
         os.register_at_fork(before=engine.fork, after_in_child=engine.forked)
@@ -370,8 +373,15 @@ class World:
         for rank, kind, text in self.client.notices():
             if kind == "launcher":
                 raise LaunchError(text)
+            if kind == "report":
+                self.tell()
+                continue
             for engine in self.engines:
                 engine.peer_gone(rank, kind == "left", text)
+
+    def tell(self):
+        """Write to standard error what this rank waits for, and what it did last."""
+        diagnosis.say(self.engines)
 
     def finalize(self):
         """End the world in good order; calling it again does nothing.
@@ -429,6 +439,7 @@ class World:
     def _close(self, status, why=""):
         if self.client.fileno() >= 0:
             self.engine.unwatch(self.client.fileno())
+        diagnosis.write(self.engine, self.config.trace, self.launch.host)
         if status == 0:
             self.engine.disconnect()
         for engine in self.engines:

@@ -16,12 +16,14 @@ LAYERS = (
     "pyrdv.api",
     "pyrdv.launch",
     "pyrdv.world",
+    "pyrdv.diagnosis",
     "pyrdv.tools",
     "pyrdv.config",
     "pyrdv.errors",
     "pyrdv.error_codes",
     "pyrdv.files",
     "pyrdv.shortage",
+    "pyrdv.timeline",
     "pyrdv.doors",
     "pyrdv.foreign",
     "pyrdv.__main__",
@@ -31,7 +33,7 @@ LAYERS = (
 )
 
 FREE = {"pyrdv.config", "pyrdv.doors", "pyrdv.error_codes", "pyrdv.errors", "pyrdv.files",
-        "pyrdv.foreign", "pyrdv.shortage"}
+        "pyrdv.foreign", "pyrdv.shortage", "pyrdv.timeline"}
 BELOW_WORLD = {
     "pyrdv.memory", "pyrdv.fabrics.contract", "pyrdv.fabrics", "pyrdv.engine", "pyrdv.progress",
     "pyrdv.collectives", "pyrdv.api", "pyrdv.launch",
@@ -41,6 +43,7 @@ ALLOWED = {
     "pyrdv.errors": {"pyrdv.error_codes", "pyrdv.shortage"},
     "pyrdv.error_codes": set(),
     "pyrdv.shortage": set(),
+    "pyrdv.timeline": {"pyrdv.errors", "pyrdv.files"},
     "pyrdv.config": {"pyrdv.errors"},
     "pyrdv.files": set(),
     "pyrdv.doors": set(),
@@ -53,7 +56,9 @@ ALLOWED = {
     "pyrdv.api": FREE | {"pyrdv.engine", "pyrdv.memory", "pyrdv.progress"},
     "pyrdv.collectives": FREE | {"pyrdv.api"},
     "pyrdv.launch": FREE,
-    "pyrdv.world": FREE | BELOW_WORLD,
+    "pyrdv.world": FREE | BELOW_WORLD | {"pyrdv.diagnosis"},
+    # Words for what the engine knows: of calls, and of collectives.
+    "pyrdv.diagnosis": FREE | {"pyrdv.engine", "pyrdv.api", "pyrdv.collectives"},
     # Tools may also be ordinary users of the public names.
     "pyrdv.tools": FREE | {"pyrdv.world", "pyrdv.api", "pyrdv", "pyrdv.MPI"},
     # The face of the package only hands on what is made below.

@@ -5,6 +5,7 @@ from posix.unistd cimport read, write
 
 from pyrdv.engine.choice.choose cimport CHOSEN_NEVER, choose_eager, choose_send
 from pyrdv.engine.choice.waiting cimport waiting_begins, waiting_unknown
+from pyrdv.engine.event cimport TRACE_ANNOUNCE, TRACE_CHOOSE, TRACE_POST, TRACE_WAKE
 from pyrdv.engine.looking cimport look_after, peer_unreachable
 from pyrdv.engine.lost cimport peer_fails
 from pyrdv.engine.matching cimport (
@@ -24,8 +25,12 @@ from pyrdv.engine.state cimport (
     ANY_PEER, OP_CANCELLED, OP_COMPLETE, OP_LACKING, OP_LANELESS, OP_MATCH, OP_NOT_REGISTERED,
     OP_NO_MEMORY, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING, OP_RECV,
     OP_REGISTERED, OP_SEND, OP_SYNC, OP_WAITING, OP_WRITING, PEER_CLOSED, PEER_LOST, PEER_SELF,
-    PEER_UP, PROMISE_GIVEN, WAITS_HERE, engine_t, message_t, op_t, peer_t)
+    PEER_UP, PROMISE_GIVEN, PROTOCOL_EAGER, PROTOCOL_NONE, REASON_SIZE, WAITS_HERE, engine_t,
+    message_t, op_t, peer_t)
 from pyrdv.engine.step cimport announce, keep_moving, maintain, step, turn
+from pyrdv.engine.trace cimport (
+    ticks_now, trace_clock, trace_event, trace_exact, trace_light, trace_op, trace_op_light,
+    trace_sleep)
 from pyrdv.engine.wire cimport CONTENT_BUFFER, CONTENT_OBJECT
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_OK
 from pyrdv.memory.mappings cimport owner_t
@@ -46,6 +51,12 @@ cdef void wake_sleepers(engine_t *e, uint32_t epoch) noexcept nogil:
     cdef uint64_t one = 1
     if e.sleepers and e.epoch != epoch:
         write(e.local_fd, &one, sizeof(one))
+
+
+cdef inline void post_traced(engine_t *e, op_t *op) noexcept nogil:
+    op.posted = ticks_now()
+    trace_clock(e, op.posted)
+    trace_op_light(e, TRACE_POST, op, op.length, 0, 0)
 
 
 cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, void *data,
@@ -74,8 +85,11 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
     # The short way: nothing waits before it, so it may be announced at once (P3).
     if p.state == PEER_UP and p.queue_head == NULL and not sync \
             and choose_eager(e, p, length):
+        trace_exact(e)          # before its receiver can have it
         status = eager_post(e, p, context, tag, data, length, 0, content)
         if status == FABRIC_OK:
+            trace_light(e, TRACE_ANNOUNCE, peer, context, tag, length, p.send_sequence - 1,
+                        PROTOCOL_EAGER, REASON_SIZE)
             return 0
         if status != FABRIC_AGAIN:
             return -peer_fails(e, p)
@@ -84,6 +98,7 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
         return -OP_NO_MEMORY
     op.state = OP_QUEUED
     op.content = <uint8_t> content
+    post_traced(e, op)
     op_own(op, owner)
     if sync:
         op.flags |= OP_SYNC
@@ -97,6 +112,8 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
         op_complete(e, op, OP_NOT_REGISTERED)
         op_release(e, op)
         return -OP_NOT_REGISTERED
+    if op.protocol != PROTOCOL_NONE:
+        trace_op(e, TRACE_CHOOSE, op, length, 0, 0)
     if p.queue_head != NULL or announce(e, p, op) == SERVED_AGAIN:
         queue_append(e, p, op)
     out[0] = op
@@ -165,6 +182,7 @@ cdef int recv_locked(engine_t *e, int kind, uint32_t peer, uint32_t context, int
     out[0] = op
     e.counters.receives += 1
     op.state = OP_POSTED
+    post_traced(e, op)
     op_own(op, owner)
     if waits:
         op.waits = WAITS_HERE
@@ -231,6 +249,7 @@ cdef int engine_recv_matched(engine_t *e, message_t *m, void *room, uint64_t len
     op = op_new(e, OP_RECV, m.peer, m.context, m.tag, room, length)
     if op != NULL:
         op.state = OP_POSTED
+        post_traced(e, op)
         op_own(op, owner)
         e.in_call = 1
         deliver(e, op, m)
@@ -426,6 +445,7 @@ cdef bint engine_sleep_prepare(engine_t *e, uint32_t epoch) noexcept nogil:
                 quiet = False
         if quiet:
             e.sleepers += 1
+            trace_sleep(e)
         elif e.sleepers == 0:
             for i in range(e.fabric_count):
                 e.fabrics[i].ops.disarm(e.fabrics[i])
@@ -438,6 +458,7 @@ cdef void engine_sleep_finish(engine_t *e) noexcept nogil:
     cdef uint64_t drained
     engine_lock(&e.lock)
     e.sleepers -= 1
+    trace_event(e, TRACE_WAKE, ANY_PEER)
     for i in range(e.fabric_count):
         e.fabrics[i].ops.disarm(e.fabrics[i])
     if e.sleepers == 0:

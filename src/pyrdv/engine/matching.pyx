@@ -18,10 +18,12 @@ from libc.stdlib cimport calloc, free
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 
+from pyrdv.engine.event cimport TRACE_UNEXPECTED
 from pyrdv.engine.op cimport message_hold
 from pyrdv.engine.state cimport (
-    ANY_PEER, ANY_TAG_, OP_MATCH, PAIR_UNANSWERED, PROTOCOL_GET, engine_t, index_t, message_t,
-    node_t, op_t)
+    ANY_PEER, ANY_TAG_, OP_MATCH, PAIR_UNANSWERED, PROTOCOL_GET, REASON_PEER, engine_t, index_t,
+    message_t, node_t, op_t)
+from pyrdv.engine.trace cimport trace_message
 
 
 cdef extern from "order.h" nogil:
@@ -248,6 +250,7 @@ cdef message_t *unexpected_find(engine_t *e, uint32_t context, uint32_t peer,
 
 
 cdef void message_keep(engine_t *e, op_t *op, message_t *m) noexcept nogil:
+    m.number = e.peers[m.peer].recv_sequence
     if op != NULL:
         posted_remove(e, op)
         if m.protocol == PROTOCOL_GET:
@@ -256,6 +259,8 @@ cdef void message_keep(engine_t *e, op_t *op, message_t *m) noexcept nogil:
     else:
         unexpected_add(e, m)
         e.counters.unexpected += 1
+        trace_message(e, TRACE_UNEXPECTED, m.peer, m.context, m.tag, m.length, m.number, m.protocol,
+                      REASON_PEER)
         adjust32(&e.epoch, 1)
 
 

@@ -25,6 +25,7 @@ from pyrdv.engine.calls cimport (
 from pyrdv.engine.engine cimport Engine
 from pyrdv.engine.lacking cimport complain
 from pyrdv.engine.state cimport ANY_PEER, OP_FINALIZED, engine_t, op_t, ticks_scale
+from pyrdv.engine.trace cimport ticks_now, trace_clock
 
 from pyrdv.errors import from_status
 
@@ -35,7 +36,6 @@ cdef extern from "order.h" nogil:
 
 cdef extern from "ticks.h" nogil:
     int64_t ticks_clock_ns()
-    uint64_t ticks_now()
     void ticks_learn(ticks_scale *scale)
 
 cdef extern from "pages.h" nogil:
@@ -127,6 +127,7 @@ cdef bint sleep(engine_t *e, patience_t *p, uint64_t spin) noexcept nogil:
         engine_sleep_finish(e)
     came = not slept or engine_turn(e)
     now = ticks_now()
+    trace_clock(e, now)
     if slept:
         note32(&e.longer, learned(glance32(&e.longer), e.yield_ns * e.ticks.per_us // 1000,
                                   now - p.since - spin, came))
@@ -146,6 +147,7 @@ cdef bint pause(engine_t *e, patience_t *p) noexcept nogil:
         cpu_relax()
         return False
     now = ticks_now()
+    trace_clock(e, now)
     if p.since == 0:
         p.since = now
         p.turns = glance32(&e.busy_turns)

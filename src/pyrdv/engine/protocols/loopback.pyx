@@ -8,6 +8,7 @@ until the receive comes.
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from pyrdv.engine.event cimport TRACE_POST
 from pyrdv.engine.matching cimport (
     message_keep, posted_find, posted_remove, unexpected_reserve)
 from pyrdv.engine.op cimport (
@@ -17,6 +18,7 @@ from pyrdv.engine.protocols.contract cimport protocol_t
 from pyrdv.engine.state cimport (
     OP_NO_MEMORY, OP_RECV, OP_SEND, OP_WAITING, PROTOCOL_EAGER, PROTOCOL_LOOPBACK, REASON_SELF,
     engine_t, message_t, op_t)
+from pyrdv.engine.trace cimport ticks_now, trace_op
 
 
 cdef enum:
@@ -40,9 +42,9 @@ cdef int loop_send(engine_t *e, uint32_t context, int32_t tag, void *data, uint6
     e.counters.sends_self += 1
     if op != NULL and op.kind == OP_RECV:
         posted_remove(e, op)
-        op_matched(e, op, e.rank, tag, length, content)
         op.protocol = PROTOCOL_LOOPBACK
         op.reason = REASON_SELF
+        op_matched(e, op, e.rank, tag, length, content, 0)
         length = length if length < op.length else op.length
         if length:
             memcpy(op.buffer, data, length)
@@ -62,6 +64,8 @@ cdef int loop_send(engine_t *e, uint32_t context, int32_t tag, void *data, uint6
         sender.state = OP_WAITING
         sender.protocol = PROTOCOL_LOOPBACK
         sender.reason = REASON_SELF
+        sender.posted = ticks_now()
+        trace_op(e, TRACE_POST, sender, length, 0, 0)
         m.sender = sender
         sender.message = m
     elif length:
@@ -81,9 +85,9 @@ cdef int loop_send(engine_t *e, uint32_t context, int32_t tag, void *data, uint6
 cdef void loop_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
     cdef op_t *sender = m.sender
     cdef uint64_t length
-    op_matched(e, op, m.peer, m.tag, m.length, m.content)
     op.protocol = PROTOCOL_LOOPBACK
     op.reason = REASON_SELF
+    op_matched(e, op, m.peer, m.tag, m.length, m.content, m.number)
     length = m.length if m.length < op.length else op.length
     if length:
         memcpy(op.buffer, sender.buffer, length)
