@@ -9,6 +9,9 @@
 
 #include <stdint.h>
 #include <time.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 typedef struct {
     uint64_t per_us; /* ticks; a guess until `known` */
@@ -32,6 +35,16 @@ static inline uint64_t ticks_now(void) {
     return now;
 #else
     return (uint64_t)ticks_clock_ns();
+#endif
+}
+
+/* Whether the counter is a clock: it has one rate, whatever the processor does. */
+static inline int ticks_are_time(void) {
+#if defined(__x86_64__)
+    unsigned a, b, c, d;
+    return __get_cpuid(0x80000007, &a, &b, &c, &d) && d >> 8 & 1;
+#else
+    return 1;
 #endif
 }
 

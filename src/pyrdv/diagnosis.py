@@ -10,7 +10,6 @@ import sys
 import threading
 from time import monotonic
 
-from pyrdv import timeline
 from pyrdv.api.call import kind_and_number
 from pyrdv.api.core import purpose
 from pyrdv.collectives.kinds import NAMES
@@ -160,14 +159,18 @@ def report(engine, frame=None):
     return [f"pyrdv: rank {engine.rank}: {line}" for line in lines]
 
 
-def write(engine, path, host):
-    """Write the events of `engine` for ``pyrdv trace``, if there is a `path`; a failure is told."""
+def record(path, rank, size, host):
+    """A descriptor of the file into which an engine is to write its events, for `Engine`.
+
+    -1 if there is no `path`, or if there can be no file; then this rank says why.
+    """
     if not path:
-        return
+        return -1
     try:
-        timeline.write(path, engine.rank, engine.size, host, traced.lost(engine), engine.events())
+        return traced.record(path, rank, size, host)
     except OSError as error:
-        print(f"pyrdv: rank {engine.rank}: its trace is not written: {error}", file=sys.stderr)
+        print(f"pyrdv: rank {rank}: there will be no trace of it: {error}", file=sys.stderr)
+        return -1
 
 
 def say(engines):

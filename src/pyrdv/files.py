@@ -11,6 +11,7 @@ This module imports nothing heavy: ranks load it.
 import errno
 import os
 import stat
+from contextlib import contextmanager
 
 
 class FileError(Exception):
@@ -122,12 +123,31 @@ def write_whole(path, data):
     OSError
         ``filename`` is `path`; what was there before is as it was.
     """
+    with writing(path) as file:
+        file.write(data.encode("utf-8") if isinstance(data, str) else data)
+
+
+@contextmanager
+def writing(path):
+    """A file to write to, in pieces, for ``with``; what came before an exception is not there (F2).
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+
+    Yields
+    ------
+    binary file
+
+    Raises
+    ------
+    OSError
+        ``filename`` is `path`; what was there before is as it was.
+    """
     path = os.fspath(path)
     refused = refusal(path)
     if refused is not None:
         raise refused
-    if isinstance(data, str):
-        data = data.encode("utf-8")
     folder, name = os.path.split(path)
     # Not derived from `name` alone: others must not be able to guess it.
     new = os.path.join(folder, f".{name[:64]}.{os.urandom(6).hex()}")
@@ -138,7 +158,7 @@ def write_whole(path, data):
             with open(fd, "wb") as file:
                 if os.path.lexists(path):
                     os.fchmod(fd, stat.S_IMODE(os.lstat(path).st_mode) & 0o777)
-                file.write(data)
+                yield file
             os.rename(new, path)
         except BaseException:
             os.unlink(new)

@@ -244,8 +244,10 @@ class World:
         self.client = self._join()
         self.engines = []
         ways = Ways(self.launch, self.config, self.client)
+        trace = diagnosis.record(self.config.trace, self.launch.rank, self.launch.size,
+                                 self.launch.host)
         try:
-            self.engine = self._engine(ways)
+            self.engine = self._engine(ways, trace)
             self._profile("begin")
         except BaseException:
             ways.close()
@@ -261,7 +263,7 @@ class World:
         self._ending = Ending(self)
         asking.listen(self)
 
-    def _engine(self, ways):
+    def _engine(self, ways, trace=-1):
         """A new engine over `ways`, which takes note of what happens to other ranks."""
         config = ways.config
         if self.launch.size > 1:
@@ -274,7 +276,8 @@ class World:
             initial_turn=config.initial_turn, protocol=config.protocol,
             arrival=config.pipeline_arrival, lane_bytes=config.pipeline_buffer & ~4095,
             standing=config.standing_peers, look_ns=LOOK_NS,
-            figures=ways.figures(), trace=bool(config.trace),
+            figures=ways.figures(), trace=trace,
+            trace_most=config.trace_bytes,
             registrations=Registrations(
                 config.registration_cache, config.registration_bytes or limits.default_bytes(),
                 config.registration_entries))
@@ -439,7 +442,6 @@ class World:
     def _close(self, status, why=""):
         if self.client.fileno() >= 0:
             self.engine.unwatch(self.client.fileno())
-        diagnosis.write(self.engine, self.config.trace, self.launch.host)
         if status == 0:
             self.engine.disconnect()
         for engine in self.engines:

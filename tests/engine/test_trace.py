@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from pyrdv.engine import traced
+from pyrdv import recorded
 from pyrdv.engine.engine import Engine
 from pyrdv.engine.probe import Probe
 from pyrdv.fabrics.sim.network import Network
@@ -71,7 +71,7 @@ def test_nothing_happened(pair):
 
 
 def test_eager_to_a_posted_receive(pair):
-    """One event of the send, two of the receive: small messages have no time for more."""
+    """One event of the send, and a slot of the receive: small messages have no time for more."""
     two = pair()
     two.message(SMALL, "receive")
     assert two.kinds(0) == ["announce"]
@@ -203,13 +203,14 @@ def test_a_peer_that_is_lost(pair):
 
 def test_the_ring_keeps_the_last(pair):
     two = pair()
-    for number in range(1000):
+    for number in range(2000):
         two.message(SMALL, "receive" if number % 2 else "send")
     events = two.engines[1].events()
-    assert len(events) == 2048 < two.engines[0].counters()["sends_eager"] * 3
-    assert events[-1].kind == "match" and events[-1].number == 999
+    # Half of them came early: three events of two slots, and two events of one.
+    assert len(events) in range(3400, 3430)
+    assert events[-1].kind == "match" and events[-1].number == 1999
     numbers = [event.number for event in events if event.kind == "match"]
-    assert numbers == list(range(numbers[0], 1000))
+    assert numbers == list(range(numbers[0], 2000))
 
 
 def test_times(pair):
@@ -224,5 +225,5 @@ def test_times(pair):
 
 
 def test_every_kind_has_a_name():
-    assert sorted(traced.KINDS) == list(range(1, 1 + len(traced.KINDS)))
-    assert len(set(traced.KINDS.values())) == len(traced.KINDS)
+    assert sorted(recorded.KINDS) == list(range(1, 1 + len(recorded.KINDS)))
+    assert len(set(recorded.KINDS.values())) == len(recorded.KINDS)

@@ -23,6 +23,7 @@ LAYERS = (
     "pyrdv.error_codes",
     "pyrdv.files",
     "pyrdv.shortage",
+    "pyrdv.recorded",
     "pyrdv.timeline",
     "pyrdv.doors",
     "pyrdv.foreign",
@@ -33,7 +34,7 @@ LAYERS = (
 )
 
 FREE = {"pyrdv.config", "pyrdv.doors", "pyrdv.error_codes", "pyrdv.errors", "pyrdv.files",
-        "pyrdv.foreign", "pyrdv.shortage", "pyrdv.timeline"}
+        "pyrdv.foreign", "pyrdv.recorded", "pyrdv.shortage", "pyrdv.timeline"}
 BELOW_WORLD = {
     "pyrdv.memory", "pyrdv.fabrics.contract", "pyrdv.fabrics", "pyrdv.engine", "pyrdv.progress",
     "pyrdv.collectives", "pyrdv.api", "pyrdv.launch",
@@ -43,7 +44,8 @@ ALLOWED = {
     "pyrdv.errors": {"pyrdv.error_codes", "pyrdv.shortage"},
     "pyrdv.error_codes": set(),
     "pyrdv.shortage": set(),
-    "pyrdv.timeline": {"pyrdv.errors", "pyrdv.files"},
+    "pyrdv.recorded": {"pyrdv.files"},
+    "pyrdv.timeline": {"pyrdv.errors", "pyrdv.files", "pyrdv.recorded"},
     "pyrdv.config": {"pyrdv.errors"},
     "pyrdv.files": set(),
     "pyrdv.doors": set(),

@@ -1,13 +1,15 @@
 """``pyrdv run --trace`` and ``pyrdv trace``: the file of a real job, and clocks that differ."""
 
+import errno
 import json
 import os
+import struct
 
 import pytest
 
-from pyrdv import timeline
-from pyrdv.engine.traced import Event
+from pyrdv import recorded, timeline
 from pyrdv.errors import ConfigError
+from pyrdv.recorded import Event
 from pyrdv.tools import cli
 
 PROGRAM = """\
@@ -80,19 +82,30 @@ def test_the_variable_does_it_too(jobs):
     assert (jobs.folder / "out.json").exists()
 
 
-def test_a_rank_that_is_killed_is_missing(jobs):
+def test_a_rank_that_is_killed(jobs, capsys):
+    """What it did until then is there."""
     outcome = jobs.run("""
 import os, signal
 from pyrdv import MPI
 comm = MPI.COMM_WORLD
 comm.Barrier()
-if comm.rank == 1: os.kill(os.getpid(), signal.SIGKILL)
+if comm.rank == 1:
+    comm.Send(bytearray(8), 0, 7)
+    os.kill(os.getpid(), signal.SIGKILL)
+comm.Recv(bytearray(8), 1, 7)
 comm.recv(source=1)
 """, 2, "--trace", "out.json")
-    assert outcome.status == 137 and "out.json: without ranks 1 (" in outcome.err, f"{outcome}"
-    content = json.loads((jobs.folder / "out.json").read_text())
-    assert content["otherData"]["ranks"] == [0] and content["otherData"]["size"] == 2
+    assert outcome.status == 137 and "out.json" not in outcome.err, f"{outcome}"
+    path = jobs.folder / "out.json"
+    content = json.loads(path.read_text())
+    other = content["otherData"]
+    assert (other["ranks"], other["size"], other["killed"]) == ([0, 1], 2, [1])
     assert of(content, name="peer lost")
+    last, = [bar for bar in of(content, ph="X", cat="send", pid=1) if bar["args"]["tag"] == 7]
+    assert last["args"]["late"]
+    assert last["tid"] in [arrow["tid"] for arrow in of(content, ph="s", pid=1)]
+    assert cli.main(["trace", str(path)]) == 0
+    assert "rank 1 did not end in order" in capsys.readouterr().out
 
 
 def test_a_file_that_cannot_be_written(jobs):
@@ -107,9 +120,39 @@ def test_a_file_that_cannot_be_written(jobs):
 
 def test_old_files_of_ranks_are_removed(tmp_path):
     path = str(tmp_path / "out.json")
-    timeline.write(path, 1, 2, "host", 0, [])
+    leave(path, 1, 2, [])
     timeline.prepare(path, 2)
     assert os.listdir(tmp_path) == []
+
+
+NUMBERS = {name: number for number, name in recorded.KINDS.items()}
+WORDS = recorded.Words({0: "", 1: "send", 2: "receive"}, {1: "eager"}, {1: "small"},
+                       ("eager", "small", "small"), [])
+SLOTS = 4
+
+
+def leave(path, rank, size, events, host="host", dropped=0, error=0):
+    """Write what an engine leaves that had these events; its counter counts nanoseconds."""
+    os.close(recorded.create(path, rank, size, host, WORDS, SLOTS))
+    slots = b""
+    for one in events:
+        what = (NUMBERS[one.kind] | 0x80 | ["", "send", "receive"].index(one.side) << 8
+                | (1 << 16 if one.protocol else 0))
+        operation = one.operation or (0xFFFFFFFF, 0)
+        slots += struct.pack("=QIIIiII", round(one.time * 1e9), 0, one.peer, one.context, one.tag,
+                             one.number, what)
+        slots += struct.pack("=QIIffiI", one.nbytes, *operation, one.cost, one.instead, one.error,
+                             0)
+    count = len(slots) // 32
+    last = round(events[-1].time * 1e9) if events else 1_000_000_000
+    first = round(events[0].time * 1e9) if events else 0
+    with open(recorded.path_of(path, rank), "r+b") as file:
+        file.seek(recorded.HEAD)
+        file.write(struct.pack("=QQQQqQqi4x", count, count, dropped, last, last, first, first,
+                               error))
+        file.seek(0, os.SEEK_END)
+        for kind, part in ((1, slots), (3, b"")):
+            file.write(struct.pack("=IIQQq", kind, len(part), 0, last, last) + part)
 
 
 def event(kind, time, side, peer, number=0, operation=None, **more):
@@ -142,8 +185,8 @@ def test_clocks_of_hosts(tmp_path, monkeypatch, skew, rate):
     """Whatever they show, arrows take the time that the messages took."""
     path = str(tmp_path / "out.json")
     for rank, events in enumerate(exchange(100.0, skew, rate)):
-        monkeypatch.setattr(timeline, "_boot", lambda rank=rank: f"boot {rank}")
-        timeline.write(path, rank, 2, f"host{rank}", 0, events)
+        monkeypatch.setattr(recorded, "boot", lambda rank=rank: f"boot {rank}")
+        leave(path, rank, 2, events, f"host{rank}")
     timeline.join(path, 2, pytest.fail)
     content = json.loads((tmp_path / "out.json").read_text())
     ends = {end["id"]: end["ts"] for end in of(content, ph="f")}
@@ -159,7 +202,7 @@ def test_clocks_of_hosts(tmp_path, monkeypatch, skew, rate):
 def test_clocks_of_one_host_are_one(tmp_path):
     path = str(tmp_path / "out.json")
     for rank, events in enumerate(exchange(100.0, 1.0, 0.0)):
-        timeline.write(path, rank, 2, "host", 0, events)
+        leave(path, rank, 2, events)
     timeline.join(path, 2, pytest.fail)
     content = json.loads((tmp_path / "out.json").read_text())
     assert content["otherData"]["offsets, us"] == {"0": [0.0, 0.0], "1": [0.0, 0.0]}
@@ -168,9 +211,9 @@ def test_clocks_of_one_host_are_one(tmp_path):
 def test_who_is_late(tmp_path):
     """A receive that waits names its sender, a message that waits names its receiver."""
     path = str(tmp_path / "out.json")
-    timeline.write(path, 0, 2, "host", 0, [
+    leave(path, 0, 2, [
         event("announce", 2.0, "", 1, 0), event("announce", 3.0, "", 1, 1)])
-    timeline.write(path, 1, 2, "host", 0, [
+    leave(path, 1, 2, [
         event("post", 1.5, "receive", 0, 0, (0, 1)), event("match", 2.0, "receive", 0, 0, (0, 1)),
         event("unexpected", 3.0, "", 0, 1), event("post", 3.25, "receive", 0, 0, (0, 2)),
         event("match", 3.25, "receive", 0, 1, (0, 2))])
@@ -185,16 +228,21 @@ def test_after_another_launcher(tmp_path, capsys):
     """The files of the ranks are joined by ``pyrdv trace``."""
     path = str(tmp_path / "out.json")
     for rank, events in enumerate(exchange(100.0, 0.0, 0.0)):
-        timeline.write(path, rank, 2, "host", 7 * rank, events)
+        leave(path, rank, 2, events, dropped=7 * rank, error=errno.EFBIG * rank)
     assert cli.main(["trace", path]) == 0
-    out = capsys.readouterr().out
-    assert "2 ranks, 80 sends and receives" in out and "rank 1: the first 7 events" in out
+    out, err = capsys.readouterr()
+    assert "2 ranks, 80 sends and receives" in out
+    assert "rank 1: 7 slots of events were dropped" in out
+    assert "7 slots of events of rank 1 were dropped: File too large" in err
     assert os.listdir(tmp_path) == ["out.json"]
 
 
 @pytest.mark.parametrize(("text", "why"), [
-    (None, "No such file"), ("{", "it is no JSON"), ("[]", "no trace of pyrdv"),
-    ('{"otherData": {"format": "pyrdv trace", "version": 0}}', "another version"),
+    (None, "No such file"), ("{", "no trace of pyrdv"), ("[]", "no trace of pyrdv"),
+    (timeline.FIRST_LINE + "{", "no trace of pyrdv"), (timeline.FIRST_LINE, "its end is missing"),
+    (timeline.FIRST_LINE + '], "otherData": {"format": "x"}}', "no trace of pyrdv"),
+    (timeline.FIRST_LINE + '], "otherData": {"format": "pyrdv trace", "version": 0}}',
+     "another version"),
 ])
 def test_what_is_no_trace(tmp_path, capsys, text, why):
     path = tmp_path / "out.json"
@@ -204,17 +252,30 @@ def test_what_is_no_trace(tmp_path, capsys, text, why):
     assert why in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("change", [
-    {"format": "x"}, {"version": 0}, {"rank": 1}, {"events": [[1]]}, {"events": 5},
+@pytest.mark.parametrize(("at", "data"), [
+    (0, b"x"), (8, b"["), (8, b'{"version": 1}'.ljust(4088)), (8, b"\xff"),
 ])
-def test_what_is_no_file_of_a_rank(tmp_path, change):
+def test_what_is_no_file_of_a_rank(tmp_path, at, data):
     path = str(tmp_path / "out.json")
-    timeline.write(path, 0, 1, "host", 0, exchange(1.0, 0.0, 0.0)[0])
-    name = timeline.path_of(path, 0)
-    with open(name) as file:
-        content = json.load(file)
-    with open(name, "w") as file:
-        json.dump({**content, **change}, file)
+    leave(path, 0, 1, exchange(1.0, 0.0, 0.0)[0])
+    name = recorded.path_of(path, 0)
+    with open(name, "r+b") as file:
+        file.seek(at)
+        file.write(data)
     said = []
     timeline.join(path, 1, said.append)
     assert len(said) == 1 and "without ranks 0" in said[0] and not os.path.exists(path)
+
+
+@pytest.mark.parametrize("size", [0, 100, 4096, 4159, 4160, 4300, 4400, 8000, 9000])
+def test_a_file_that_was_cut(tmp_path, size):
+    """What is there is used, and nothing more is looked for."""
+    path = str(tmp_path / "out.json")
+    leave(path, 0, 1, exchange(1.0, 0.0, 0.0)[0])
+    os.truncate(recorded.path_of(path, 0), size)
+    said = []
+    timeline.join(path, 1, said.append)
+    if size < 4160:
+        assert len(said) == 1 and "without ranks 0" in said[0]
+    else:
+        assert os.path.exists(path) and json.loads((tmp_path / "out.json").read_text())

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 from ..fabrics.contract import Fabric
 from ..memory.registration import Registrations
-from .traced import Event
+from ..recorded import Event
 
 class Engine:
     notice: Callable[[], None] | None
@@ -33,7 +33,8 @@ class Engine:
         registrations: Registrations | None = None,
         figures: Sequence[Mapping[str, Any] | None] = (),
         look_ns: int = 0,
-        trace: bool = False,
+        trace: int = -1,
+        trace_most: int = 0,
         **pipeline: str | int,
     ) -> Engine: ...
     @property

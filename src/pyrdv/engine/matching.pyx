@@ -18,12 +18,11 @@ from libc.stdlib cimport calloc, free
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 
-from pyrdv.engine.event cimport TRACE_UNEXPECTED
 from pyrdv.engine.op cimport message_hold
 from pyrdv.engine.state cimport (
-    ANY_PEER, ANY_TAG_, OP_MATCH, PAIR_UNANSWERED, PROTOCOL_GET, REASON_PEER, engine_t, index_t,
-    message_t, node_t, op_t)
-from pyrdv.engine.trace cimport trace_message
+    ANY_PEER, ANY_TAG_, OP_MATCH, PAIR_UNANSWERED, PROTOCOL_GET, engine_t, index_t, message_t,
+    node_t, op_t)
+from pyrdv.engine.trace cimport trace_early
 
 
 cdef extern from "order.h" nogil:
@@ -259,8 +258,7 @@ cdef void message_keep(engine_t *e, op_t *op, message_t *m) noexcept nogil:
     else:
         unexpected_add(e, m)
         e.counters.unexpected += 1
-        trace_message(e, TRACE_UNEXPECTED, m.peer, m.context, m.tag, m.length, m.number, m.protocol,
-                      REASON_PEER)
+        trace_early(e, m)
         adjust32(&e.epoch, 1)
 
 

@@ -13,14 +13,14 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memset
 
-from pyrdv.engine.event cimport TRACE_COMPLETE, TRACE_MATCH, TRACE_REGISTER
+from pyrdv.engine.event cimport TRACE_COMPLETE, TRACE_REGISTER
 from pyrdv.engine.lost cimport op_fails
 from pyrdv.engine.state cimport (
     DATA_CLASSES, MESSAGES_LOW, OFFERS_LOW, OP_COMPLETE, OP_FREE, OP_NO_MEMORY,
     OP_NOT_REGISTERED, OP_PEER_LOST, OP_RECV, OP_REGISTERED, OP_SEND, OP_TRUNCATED, OPS_PER_SLAB,
     PROMISE_NONE, PROTOCOL_EAGER, PROTOCOL_NONE, REASON_NONE, engine_t, message_t, offer_t, op_t)
 from pyrdv.engine.choice.waiting cimport waiting_never
-from pyrdv.engine.trace cimport ticks_now, trace_clock, trace_op, trace_op_light
+from pyrdv.engine.trace cimport trace_got, trace_op
 from pyrdv.engine.wire cimport WIRE_HEADER
 from pyrdv.fabrics.contract cimport (
     ACCESS_KEPT, ACCESS_LOCAL, ACCESS_REMOTE_READ, ACCESS_REMOTE_WRITE, CAP_OPEN_SINK, CAP_PINS,
@@ -102,6 +102,7 @@ cdef op_t *op_new(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_
     op.cost = op.instead = 0
     op.born = 0
     op.line = e.trace.line
+    op.told = 0
     op.message = NULL
     op.lane = NULL
     op.owner = NULL
@@ -154,9 +155,7 @@ cdef void op_matched(engine_t *e, op_t *op, uint32_t source, int32_t tag, uint64
     op.source_tag = tag
     op.total = total
     op.content = <uint8_t> content
-    if e.trace.exact or op.protocol != PROTOCOL_EAGER:
-        trace_clock(e, ticks_now())
-    trace_op_light(e, TRACE_MATCH, op, total, number, 0)
+    trace_got(e, op, number)
     if content and op.kind == OP_RECV and op.length < sizeof(op.peek) <= total:
         op_disown(e, op)
         op.buffer = &op.peek[0]

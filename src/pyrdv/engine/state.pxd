@@ -210,8 +210,9 @@ cdef struct op_t:
     float cost                  # seconds that the choice reckoned with: its own,
     float instead               # and of what it was compared with; 0: nothing was compared
     uint64_t born               # ticks when it was started, by a call that went on; 0: judged
-    uint64_t posted             # ticks when it was started
+    uint64_t posted             # ticks when it was started; 0: not known yet
     uint32_t line               # of the program that started it, by Engine.lines; 0: not known
+    uint8_t told                # its post is in the trace
     uint8_t promised            # send: promise_state
     char peek[24]               # objects that the room does not hold: how they begin (op_matched)
 

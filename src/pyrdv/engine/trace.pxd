@@ -1,109 +1,148 @@
 # cython: language_level=3
-"""The trace: what an engine did last.  It is always on.
+"""The trace: what an engine did last.  It is always on, and under the engine's lock.
 
-Everything here but `trace_open` and `trace_close` is step-safe and runs under the engine's lock.
-
-T1  An event is written into memory that exists, and nothing is waited for.
+T1  An event is written into memory that exists, and nothing is waited for.  Only a call writes
+    events to a file (`trace_due`); what was overwritten before one came is counted.
 T2  To read the processor's counter costs as much as all else that an eager message does for the
-    trace.  So its events (`trace_light`) take the time at which the counter was read last: when a
-    receive was posted, by who waits, by a send that nothing answered.  All other events read it.
-    While the trace is to be written out (`exact`), so do these.
+    trace.  So its event takes the time at which the counter was read last: by who waits, by a send
+    that nothing answered, by all other events, and by every 64th slot.  While the trace is to be
+    written out (`exact`), events of eager messages read it, too.
+T3  The post of an operation is recorded with what first happens to it, with the time that it had
+    (`op.posted`): a receive of an eager message is one event.  The first look of its waiter at the
+    clock is such a thing, and so is the end of the engine.
+T4  A file has the ring itself, mapped, and what was in it before behind it.  So it says all that
+    happened, even if its process is killed.
 """
-from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
-from pyrdv.engine.event cimport NO_OPERATION, event_t
-from pyrdv.engine.state cimport OP_SEND, engine_t, op_t
+from pyrdv.engine.event cimport (
+    TRACE_ANNOUNCE, TRACE_EAGER_EARLY, TRACE_EAGER_GOT, TRACE_EAGER_SENT, TRACE_MATCH,
+    TRACE_UNEXPECTED, event_t)
+from pyrdv.engine.state cimport (
+    OP_RECV, PROTOCOL_EAGER, REASON_PEER, REASON_SIZE, engine_t, message_t, op_t)
 
 
 cdef extern from "order.h" nogil:
     uint64_t glance64(const uint64_t *where)
     void note64(uint64_t *where, uint64_t value)
+    void publish64(uint64_t *where, uint64_t value)
 
 cdef extern from "ticks.h" nogil:
     uint64_t ticks_now()
+    int64_t ticks_clock_ns()
 
-# Get the ring, empty; -1: no memory.  Once, and given back once.  `exact`: for writing it out.
-cdef int trace_open(engine_t *e, bint exact) noexcept nogil
+cdef extern from "prefetch.h" nogil:
+    void prefetch_write(const void *where)
+
+cdef enum:
+    SHORT = 1 << 24             # bytes of a message whose length fits into its event
+    LONGEST = 0xFFFFFFFF        # ticks that fit into `waited`
+
+# Get the ring, empty.  `fd`: a file to write it to, which has room for it behind HEAD bytes, and
+# may have `most` bytes; -1: none.  OSError says why there is no ring.  Once, and given back once.
+cdef int trace_start(engine_t *e, int fd, uint64_t most) except -1
 cdef void trace_close(engine_t *e) noexcept nogil
+# call.  Write what is not yet in the file, half a ring or more.
+cdef void trace_write(engine_t *e) noexcept nogil
+# call.  The same for the last time.
+cdef void trace_end(engine_t *e) noexcept nogil
+# call.  Write the text of the next line of the program that gets a number.
+cdef void trace_line(engine_t *e, const char *text, uint32_t length) noexcept nogil
 # A waiter sleeps.
 cdef void trace_sleep(engine_t *e) noexcept nogil
+# Something that belongs to no message: of `peer`, or of this rank.
+cdef void trace_event(engine_t *e, int kind, uint32_t peer) noexcept nogil
+# Something of a message, of which this side has no operation.
+cdef void trace_message(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
+                        uint64_t length, uint32_t number, int protocol, int reason) noexcept nogil
+# Something of operation `op`.
+cdef void trace_op(engine_t *e, int kind, op_t *op, uint64_t length, uint32_t number,
+                   int error) noexcept nogil
+# Its post, if that was not recorded yet (T3).
+cdef void trace_post(engine_t *e, op_t *op) noexcept nogil
+# One moment by the counter, as events have it, and by the system's clock.
+cdef void trace_pair(const engine_t *e, int64_t *ns, uint64_t *ticks) noexcept nogil
 
 
-# The counter was just read.
+cdef inline uint64_t trace_now(const engine_t *e) noexcept nogil:
+    return ticks_now() if e.trace.counter else <uint64_t> ticks_clock_ns()
+
+
+# Read the clock for whatever happens now.
+cdef inline uint64_t trace_read(engine_t *e) noexcept nogil:
+    cdef uint64_t now = trace_now(e)
+    note64(&e.trace.clock, now)
+    return now
+
+
+# The processor's counter was just read.
 cdef inline void trace_clock(engine_t *e, uint64_t ticks) noexcept nogil:
-    note64(&e.trace.clock, ticks)
+    note64(&e.trace.clock, ticks if e.trace.counter else <uint64_t> ticks_clock_ns())
 
 
-# A small message is about to be sent, or has come.
+cdef inline void trace_due(engine_t *e) noexcept nogil:
+    if e.trace.ring.count >= e.trace.due:
+        trace_write(e)
+
+
+# An event of an eager message: one slot, half a line of the cache.
+cdef inline void trace_short(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
+                             uint64_t length, uint32_t number, uint32_t waited) noexcept nogil:
+    cdef uint64_t count = e.trace.ring.count
+    cdef event_t *slot = &e.trace.slots[count & e.trace.mask]
+    prefetch_write(slot + 2)
+    if count & 63 == 0:
+        trace_read(e)
+    slot.ticks = glance64(&e.trace.clock)
+    slot.waited = waited
+    slot.peer = peer
+    slot.context = context
+    slot.tag = tag
+    slot.number = number
+    slot.what = <uint32_t> kind | <uint32_t> length << 8
+    publish64(&e.trace.ring.count, count + 1)
+
+
+cdef inline bint trace_brief(const engine_t *e, uint64_t length) noexcept nogil:
+    return not e.trace.lined and length < SHORT
+
+
 cdef inline void trace_exact(engine_t *e) noexcept nogil:
     if e.trace.exact:
-        trace_clock(e, ticks_now())
+        trace_read(e)
 
 
-# A new event, of which all but the fields named here is still to be filled.
-cdef inline event_t *trace_next(engine_t *e, int kind) noexcept nogil:
-    cdef event_t *event = &e.trace.events[e.trace.count & e.trace.mask]
-    e.trace.count += 1
-    event.ticks = glance64(&e.trace.clock)
-    event.kind = <uint8_t> kind
-    return event
+# An eager message was sent, without an operation; `trace_exact` was called before.
+cdef inline void trace_sent(engine_t *e, uint32_t peer, uint32_t context, int32_t tag,
+                            uint64_t length, uint32_t number) noexcept nogil:
+    if trace_brief(e, length):
+        trace_short(e, TRACE_EAGER_SENT, peer, context, tag, length, number, 0)
+    else:
+        trace_message(e, TRACE_ANNOUNCE, peer, context, tag, length, number, PROTOCOL_EAGER,
+                      REASON_SIZE)
 
 
-# Something of a message, of which this side has no operation, or none that matters; the time is
-# read by whoever calls this.
-cdef inline void trace_light(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
-                             uint64_t length, uint32_t number, int protocol,
-                             int reason) noexcept nogil:
-    cdef event_t *event = trace_next(e, kind)
-    event.length = length
-    event.op = NO_OPERATION
-    event.generation = 0
-    event.peer = peer
-    event.context = context
-    event.tag = tag
-    event.number = number
-    event.side = 0
-    event.protocol = <uint8_t> protocol
-    event.reason = <uint8_t> reason
-    event.error = 0
-    event.cost = event.instead = 0
-    event.line = e.trace.line
+# Message `m` came, which nobody waits for.
+cdef inline void trace_early(engine_t *e, const message_t *m) noexcept nogil:
+    if m.protocol == PROTOCOL_EAGER and m.length < SHORT:
+        trace_exact(e)
+        trace_short(e, TRACE_EAGER_EARLY, m.peer, m.context, m.tag, m.length, m.number, 0)
+    else:
+        trace_message(e, TRACE_UNEXPECTED, m.peer, m.context, m.tag, m.length, m.number,
+                      m.protocol, REASON_PEER)
 
 
-# The same with the time read.
-cdef inline void trace_message(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
-                               uint64_t length, uint32_t number, int protocol,
-                               int reason) noexcept nogil:
-    trace_clock(e, ticks_now())
-    trace_light(e, kind, peer, context, tag, length, number, protocol, reason)
-
-
-# Something that belongs to no message: of `peer`, or of this rank.
-cdef inline void trace_event(engine_t *e, int kind, uint32_t peer) noexcept nogil:
-    trace_message(e, kind, peer, 0, 0, 0, 0, 0, 0)
-
-
-# Something of operation `op`; the time is read by whoever calls this.
-cdef inline void trace_op_light(engine_t *e, int kind, const op_t *op, uint64_t length,
-                                uint32_t number, int error) noexcept nogil:
-    cdef event_t *event = trace_next(e, kind)
-    event.length = length
-    event.op = op.index
-    event.generation = op.generation
-    event.peer = op.peer if op.kind == OP_SEND else op.source
-    event.context = op.context
-    event.tag = op.tag if op.kind == OP_SEND else op.source_tag
-    event.number = number
-    event.side = op.kind
-    event.protocol = op.protocol
-    event.reason = op.reason
-    event.error = error
-    event.cost = op.cost
-    event.instead = op.instead
-    event.line = op.line
-
-
-cdef inline void trace_op(engine_t *e, int kind, const op_t *op, uint64_t length,
-                          uint32_t number, int error) noexcept nogil:
-    trace_clock(e, ticks_now())
-    trace_op_light(e, kind, op, length, number, error)
+# Receive `op` got its message; the envelope and the protocol are in it.
+cdef inline void trace_got(engine_t *e, op_t *op, uint32_t number) noexcept nogil:
+    cdef uint64_t waited = 0
+    if op.protocol == PROTOCOL_EAGER and op.kind == OP_RECV and not op.told \
+            and op.total <= op.length and trace_brief(e, op.total):
+        trace_exact(e)
+        if op.posted:
+            waited = glance64(&e.trace.clock) - op.posted
+        if waited <= LONGEST:
+            op.told = 1
+            trace_short(e, TRACE_EAGER_GOT, op.source, op.context, op.source_tag, op.total, number,
+                        <uint32_t> waited)
+            return
+    trace_op(e, TRACE_MATCH, op, op.total, number, 0)

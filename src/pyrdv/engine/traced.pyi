@@ -2,29 +2,12 @@
 
 from typing import NamedTuple
 
+from ..recorded import Event, Scale, Words
 from .engine import Engine
 
-KINDS: dict[int, str]
 STATES: dict[int, str]
 PACKAGE: str
 SIDES: dict[int, str]
-
-class Event(NamedTuple):
-    time: float
-    kind: str
-    side: str
-    operation: tuple[int, int] | None
-    peer: int
-    context: int
-    tag: int
-    nbytes: int
-    number: int
-    protocol: str | None
-    reason: str | None
-    cost: float
-    instead: float
-    error: int
-    line: str
 
 class Operation(NamedTuple):
     side: str
@@ -43,5 +26,7 @@ class Operation(NamedTuple):
 
 def operations(engine: Engine) -> list[Operation]: ...
 def unexpected(engine: Engine) -> tuple[int, list[tuple[int, int, int, int]]]: ...
-def lost(engine: Engine) -> int: ...
+def scale(engine: Engine) -> Scale: ...
+def words(engine: Engine | None = None) -> Words: ...
+def record(path: str, rank: int, size: int, host: str) -> int: ...
 def events(engine: Engine) -> list[Event]: ...

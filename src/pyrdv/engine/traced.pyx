@@ -1,44 +1,35 @@
 # cython: language_level=3
 """What the trace tells, for Python."""
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc
 
 from pyrdv.engine.calls cimport engine_lock, engine_unlock
 from pyrdv.engine.engine cimport Engine, op_copy
-from pyrdv.engine.event cimport (
-    NO_OPERATION, TRACE_ANNOUNCE, TRACE_BEGIN, TRACE_CHOOSE, TRACE_CLOSED, TRACE_COMPLETE,
-    TRACE_CREDIT, TRACE_DROPPED, TRACE_END, TRACE_LOST, TRACE_MATCH, TRACE_OFFER, TRACE_POST,
-    TRACE_QUEUE, TRACE_REGISTER, TRACE_SLEEP, TRACE_UNEXPECTED, TRACE_USED, TRACE_WAKE, event_t)
+from pyrdv.engine.event cimport HEAD, SLOTS_WRITTEN, event_t
 from pyrdv.engine.state cimport (
     ANY_PEER, ANY_TAG_, OP_COMPLETE, OP_DONE_ONLY, OP_FREE, OP_LANDING, OP_LANELESS, OP_MATCH,
     OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING, OP_READY, OP_RECV, OP_SEND, OP_SYNC, OP_WAITING,
-    OP_WRITING, OPS_PER_SLAB, WAITS_HERE, engine_t, message_t, node_t, op_t)
+    OP_WRITING, OPS_PER_SLAB, PROTOCOL_EAGER, REASON_PEER, REASON_SIZE, WAITS_HERE, engine_t,
+    message_t, node_t, op_t)
+from pyrdv.engine.trace cimport trace_line, trace_pair
 from pyrdv.engine.wire cimport CONTENT_OBJECT
 
 import os
 import sys
 from collections import namedtuple
 
+from pyrdv import recorded
 from pyrdv.engine.choice import rule
 from pyrdv.engine.protocols.table import names
 
 
-cdef extern from "ticks.h" nogil:
-    void ticks_pair(int64_t *ns, uint64_t *ticks)
-
 cdef enum:
     FEW = 8                     # unexpected messages that are told one by one
+    LINE_MOST = 512             # bytes of the name of a line
 
 
-#: The kinds of events.
-KINDS = {
-    TRACE_POST: "post", TRACE_CHOOSE: "choose", TRACE_REGISTER: "register",
-    TRACE_CREDIT: "credit wait", TRACE_QUEUE: "queue", TRACE_ANNOUNCE: "announce",
-    TRACE_MATCH: "match", TRACE_UNEXPECTED: "unexpected", TRACE_BEGIN: "transfer begin",
-    TRACE_END: "transfer end", TRACE_COMPLETE: "complete", TRACE_OFFER: "offer sent",
-    TRACE_USED: "offer used", TRACE_DROPPED: "offer dropped", TRACE_SLEEP: "sleep",
-    TRACE_WAKE: "wake", TRACE_LOST: "peer lost", TRACE_CLOSED: "peer closed",
-}
+if recorded.HEAD != HEAD:
+    raise ImportError("files of events begin in two ways")
+
 STATES = {
     OP_QUEUED: "queued", OP_WAITING: "announced", OP_POSTED: "posted", OP_READY: "ready",
     OP_READING: "reading", OP_LANDING: "landing", OP_WRITING: "writing", OP_LANELESS: "laneless",
@@ -48,41 +39,6 @@ STATES = {
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 SIDES = {0: "", OP_SEND: "send", OP_RECV: "receive", OP_MATCH: "match"}
 
-Event = namedtuple("Event", (
-    "time", "kind", "side", "operation", "peer", "context", "tag", "nbytes", "number", "protocol",
-    "reason", "cost", "instead", "error", "line"))
-Event.__doc__ = """What happened once in an engine.
-
-Attributes
-----------
-time : float
-    Seconds of `time.monotonic`.  That of an eager message may be earlier than it was: it is when
-    the engine last read the clock (rule T2 of ``engine/trace.pxd``).
-kind : str
-    One of `KINDS`.
-side : str
-    ``send``, ``receive``, ``match`` (a receive that only takes the message) or empty.
-operation : tuple of int, int or None
-    What tells operations apart: place and generation.
-peer : int
-    World rank of the other side; -1: any, or none.
-context, tag : int
-    Of the message.
-nbytes : int
-    Length of the message, of the room of a receive that has none yet, or of what moves.
-number : int
-    Which announcement it is, of those from its sender to its receiver (announce, match,
-    unexpected).
-protocol, reason : str or None
-    As chosen until then; None: not chosen.
-cost, instead : float
-    Seconds that the choice reckoned with; 0: nothing was compared.
-error : int
-    Status of `errors.from_status`, or 0.
-line : str
-    FILE:LINE of the program that posted it; empty: not noted (`Engine.note_lines`).
-"""
-
 Operation = namedtuple("Operation", (
     "side", "state", "peer", "context", "tag", "nbytes", "protocol", "reason", "age", "line",
     "sync", "waits", "object"))
@@ -91,11 +47,11 @@ Operation.__doc__ = """A send or receive under way.
 Attributes
 ----------
 side : str
-    As in `Event`.
+    As in `recorded.Event`.
 state : str
     What comes next for it; a value of `STATES`, or ``told``: all is here but for telling the peer.
 peer, context, tag, nbytes, protocol, reason, line
-    As in `Event`.
+    As in `recorded.Event`.
 age : float
     Seconds since it was posted.
 sync, waits, object : bool
@@ -104,23 +60,14 @@ sync, waits, object : bool
 """
 
 
-cdef struct clock_t:            # ticks as seconds of the system's clock
-    uint64_t ticks              # now
-    int64_t ns                  # the same
-    double ns_per_tick          # by what has passed of both since the start
-
-
-cdef clock_t clock_of(const engine_t *e) noexcept nogil:
-    cdef clock_t clock
-    cdef double passed
-    ticks_pair(&clock.ns, &clock.ticks)
-    passed = <double> (clock.ticks - e.ticks.first_ticks)
-    clock.ns_per_tick = (clock.ns - e.ticks.first_ns) / passed if passed > 0 else 0
-    return clock
-
-
-cdef double seconds(const clock_t *clock, uint64_t ticks) noexcept nogil:
-    return (clock.ns - <double> <int64_t> (clock.ticks - ticks) * clock.ns_per_tick) * 1e-9
+def scale(Engine engine not None):
+    """The counter as seconds, by what has passed since the engine was made; a `recorded.Scale`."""
+    cdef engine_t *e = engine.c
+    cdef int64_t ns = 0
+    cdef uint64_t ticks = 0
+    trace_pair(e, &ns, &ticks)
+    passed = ticks - e.trace.ring.first_ticks
+    return recorded.Scale(ticks, ns, (ns - e.trace.ring.first_ns) / passed if passed else 0.0)
 
 
 cdef int note_line(Engine engine) except -1:
@@ -132,6 +79,10 @@ cdef int note_line(Engine engine) except -1:
     if number is None:
         number = engine.line_numbers[where] = len(engine.lines)
         engine.lines.append(f"{os.path.basename(where[0])}:{where[1]}" if where[0] else "")
+        text = engine.lines[number].encode("utf-8", "replace")[:LINE_MOST]
+        engine_lock(&engine.c.lock)
+        trace_line(engine.c, text, <uint32_t> len(text))
+        engine_unlock(&engine.c.lock)
     engine.c.trace.line = number
     return 0
 
@@ -150,7 +101,8 @@ def operations(Engine engine not None):
     cdef op_t seen
     cdef const op_t *op = &seen
     cdef uint32_t i
-    cdef clock_t clock = clock_of(engine.c)
+    clock = scale(engine)
+    now = clock.ns * 1e-9
     protocols = names()
     found = []
     for i in range(engine.c.op_slab_count * OPS_PER_SLAB):
@@ -164,7 +116,7 @@ def operations(Engine engine not None):
             op.tag if sends else op.source_tag,
             op.length if sends or op.state == OP_POSTED else op.total,
             protocols.get(op.protocol), rule.REASONS[op.reason] if op.reason else None,
-            (clock.ns * 1e-9 - seconds(&clock, op.posted)), line_of(engine, op.line),
+            now - clock.seconds(op.posted) if op.posted else 0.0, line_of(engine, op.line),
             op.flags & OP_SYNC != 0, op.waits & WAITS_HERE != 0, op.content == CONTENT_OBJECT))
     return sorted(found, key=lambda operation: -operation.age)
 
@@ -205,9 +157,43 @@ def unexpected(Engine engine not None):
     return count, [(few[i].peer, few[i].context, few[i].tag, few[i].length) for i in range(found)]
 
 
-def lost(Engine engine not None):
-    """How many events are not remembered any more."""
-    return max(0, <int64_t> engine.c.trace.count - <int64_t> engine.c.trace.mask - 1)
+cdef inline uint64_t recorded_kept(uint64_t count, uint64_t slots) noexcept nogil:
+    # From the begin of an event on: that is at an even slot.
+    return count if count <= slots else slots - (count & 1)
+
+
+def words(Engine engine=None):
+    """What the numbers of events mean, as `recorded.Words`; without an engine without lines."""
+    reasons = rule.REASONS
+    return recorded.Words(SIDES, names(), reasons,
+                          (names()[PROTOCOL_EAGER], reasons[REASON_SIZE], reasons[REASON_PEER]),
+                          [""] if engine is None or engine.lines is None else engine.lines)
+
+
+def record(path, rank, size, host):
+    """Make the file into which an engine writes its events (`recorded.create`).
+
+    Returns
+    -------
+    int
+        A descriptor.
+    """
+    return recorded.create(path, rank, size, host, words(), SLOTS_WRITTEN)
+
+
+cdef object pending_posts(Engine engine, clock):
+    """The posts of operations under way to which nothing else has happened (rule T3 of trace)."""
+    cdef op_t op
+    cdef uint32_t i
+    found = []
+    for i in range(engine.c.op_slab_count * OPS_PER_SLAB):
+        op_copy(engine.c, i, &op)
+        if op.state == OP_POSTED and not op.told:
+            found.append(recorded.Event(
+                clock.seconds(op.posted) if op.posted else clock.ns * 1e-9, "post", SIDES[op.kind],
+                (op.index, op.generation), <int32_t> op.peer, op.context, op.tag, op.length, 0,
+                None, None, 0.0, 0.0, 0, line_of(engine, op.line)))
+    return found
 
 
 def events(Engine engine not None):
@@ -215,32 +201,21 @@ def events(Engine engine not None):
 
     Returns
     -------
-    list of Event
-        2048 at most, and 131072 if they are to be written out.
+    list of recorded.Event
+        Of 2048 slots at most: an event of an eager message takes one, most others two.
     """
     cdef engine_t *e = engine.c
-    cdef event_t *copy = <event_t *> malloc((e.trace.mask + 1) * sizeof(event_t))
-    cdef const event_t *at
+    cdef uint64_t slots = e.trace.mask + 1
     cdef uint64_t first, count, i
-    cdef clock_t clock
-    if copy == NULL:
-        raise MemoryError
+    cdef event_t *copy
+    data = bytearray(slots * sizeof(event_t))
+    copy = <event_t *> <char *> data
     engine_lock(&e.lock)
-    count = min(e.trace.count, e.trace.mask + 1)
-    first = e.trace.count - count
+    count = recorded_kept(e.trace.ring.count, slots)
+    first = e.trace.ring.count - count
     for i in range(count):
-        copy[i] = e.trace.events[(first + i) & e.trace.mask]
+        copy[i] = e.trace.slots[(first + i) & e.trace.mask]
     engine_unlock(&e.lock)
-    clock = clock_of(e)
-    protocols = names()
-    found = []
-    for i in range(count):
-        at = &copy[i]
-        found.append(Event(
-            seconds(&clock, at.ticks), KINDS[at.kind], SIDES[at.side],
-            None if at.op == NO_OPERATION else (at.op, at.generation), <int32_t> at.peer,
-            at.context, at.tag, at.length, at.number, protocols.get(at.protocol),
-            rule.REASONS[at.reason] if at.reason else None, at.cost, at.instead, at.error,
-            line_of(engine, at.line if at.op != NO_OPERATION or at.kind == TRACE_ANNOUNCE else 0)))
-    free(copy)
-    return found
+    clock = scale(engine)
+    found = list(recorded.decode(data[:count * sizeof(event_t)], words(engine), clock))
+    return sorted([*found, *pending_posts(engine, clock)], key=lambda event: event.time)

@@ -19,7 +19,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from pyrdv.engine.calls cimport (
-    cpu_relax, engine_abandon, engine_deaths, engine_hopeless, engine_peer_ended,
+    cpu_relax, engine_abandon, engine_awaits, engine_deaths, engine_hopeless, engine_peer_ended,
     engine_peers_left, engine_probe, engine_room, engine_sleep_finish, engine_sleep_prepare,
     engine_test, engine_turn, envelope_t)
 from pyrdv.engine.engine cimport Engine
@@ -70,6 +70,7 @@ cdef void patience_reset(patience_t *p) noexcept nogil:
     p.since = 0
     p.rounds = 0
     p.yielding = False
+    p.told = False
     p.prepared = False
     p.room = NULL
     p.left = 0
@@ -168,12 +169,17 @@ cdef bint wait_some(engine_t *e, op_t *op, uint32_t generation, patience_t *p,
                     bint helping) noexcept nogil:
     """Wait until `op` is complete (True), or signals or, `helping`, others deserve a look."""
     cdef uint32_t seen = glance32(&e.epoch)
+    cdef bint slept
     while not engine_test(e, op, generation, True, &p.epoch):
         if helping and glance32(&e.epoch) != seen:
             return False
         if (p.left or not p.prepared) and prepare_room(e, op, generation, p):
             continue
-        if pause(e, p):
+        slept = pause(e, p)
+        if p.since and not p.told:
+            p.told = True
+            engine_awaits(e, op, generation)
+        if slept:
             engine_hopeless(e, op, generation)
             return False
     return True

@@ -8,7 +8,6 @@ until the receive comes.
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from pyrdv.engine.event cimport TRACE_POST
 from pyrdv.engine.matching cimport (
     message_keep, posted_find, posted_remove, unexpected_reserve)
 from pyrdv.engine.op cimport (
@@ -18,7 +17,7 @@ from pyrdv.engine.protocols.contract cimport protocol_t
 from pyrdv.engine.state cimport (
     OP_NO_MEMORY, OP_RECV, OP_SEND, OP_WAITING, PROTOCOL_EAGER, PROTOCOL_LOOPBACK, REASON_SELF,
     engine_t, message_t, op_t)
-from pyrdv.engine.trace cimport ticks_now, trace_op
+from pyrdv.engine.trace cimport trace_read, trace_post
 
 
 cdef enum:
@@ -64,8 +63,8 @@ cdef int loop_send(engine_t *e, uint32_t context, int32_t tag, void *data, uint6
         sender.state = OP_WAITING
         sender.protocol = PROTOCOL_LOOPBACK
         sender.reason = REASON_SELF
-        sender.posted = ticks_now()
-        trace_op(e, TRACE_POST, sender, length, 0, 0)
+        sender.posted = trace_read(e)
+        trace_post(e, sender)
         m.sender = sender
         sender.message = m
     elif length:
