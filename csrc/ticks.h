@@ -9,6 +9,9 @@
 
 #include <stdint.h>
 #include <time.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 typedef struct {
     uint64_t per_us; /* ticks; a guess until `known` */
@@ -35,11 +38,38 @@ static inline uint64_t ticks_now(void) {
 #endif
 }
 
+/* Whether the counter is a clock: it has one rate, whatever the processor does. */
+static inline int ticks_are_time(void) {
+#if defined(__x86_64__)
+    unsigned a, b, c, d;
+    return __get_cpuid(0x80000007, &a, &b, &c, &d) && d >> 8 & 1;
+#else
+    return 1;
+#endif
+}
+
+/* The clock and the counter at one moment.  Whoever loses the processor between the two readings
+ * would be wrong by that time, so the narrowest of a few tries counts. */
+static inline void ticks_pair(int64_t *ns, uint64_t *ticks) {
+    uint64_t narrowest = UINT64_MAX;
+    *ns = 0;
+    *ticks = 0;
+    for (int i = 0; i < 8; i++) {
+        uint64_t before = ticks_now();
+        int64_t now = ticks_clock_ns();
+        uint64_t width = ticks_now() - before;
+        if (width < narrowest) {
+            narrowest = width;
+            *ns = now;
+            *ticks = before + width / 2;
+        }
+    }
+}
+
 static inline void ticks_begin(ticks_scale *scale) {
     scale->per_us = 1000;
     scale->known = 0;
-    scale->first_ns = ticks_clock_ns();
-    scale->first_ticks = ticks_now();
+    ticks_pair(&scale->first_ns, &scale->first_ticks);
 }
 
 /* Find the length of a tick, once a millisecond has passed since ticks_begin. */

@@ -238,6 +238,18 @@ KNOBS = (
          "When ranks connect to each other: demand at the first message, start all at once when "
          "the job starts.  The same on all ranks.",
          choices=("demand", "start")),
+    Knob("trace", "text", "",
+         "File for what every rank does, for Perfetto and `pyrdv trace`; each rank writes one of "
+         "its own, with a dot and its number behind the name, and `pyrdv run` makes one of all.  "
+         "Empty: none.",
+         form="a path that can be printed"),
+    Knob("trace_bytes", "size", 64 << 20,
+         "Room for the events of one rank in its file; when it is full, only the last 8192 slots "
+         "of those that come later are kept.  A message of 8 B takes 32 bytes on either side.",
+         low=1 << 20, high=1 << 42),
+    Knob("trace_lines", "bool", False,
+         "Whether each operation remembers the line of the program that posted it, for what a rank "
+         "says when its job hangs; about a microsecond per call."),
     Knob("peer_timeout", "seconds", 5.0,
          "How long a peer that answers nothing is believed alive.",
          low=0.5, high=86400.0),

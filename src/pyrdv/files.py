@@ -11,6 +11,7 @@ This module imports nothing heavy: ranks load it.
 import errno
 import os
 import stat
+from contextlib import contextmanager
 
 
 class FileError(Exception):
@@ -108,6 +109,17 @@ def refusal(path):
     return None
 
 
+def demand(path):
+    """Raise what `refusal` says of `path`, if anything."""
+    refused = refusal(path)
+    try:
+        if refused is not None:
+            raise refused
+    finally:
+        # An exception that its own frame names is a cycle, which keeps what the callers have.
+        del refused
+
+
 def write_whole(path, data):
     """Write a file as a whole or not at all (F2).
 
@@ -122,15 +134,29 @@ def write_whole(path, data):
     OSError
         ``filename`` is `path`; what was there before is as it was.
     """
+    with writing(path) as file:
+        file.write(data.encode("utf-8") if isinstance(data, str) else data)
+
+
+@contextmanager
+def writing(path):
+    """A file to write to, in pieces, for ``with``; what came before an exception is not there (F2).
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+
+    Yields
+    ------
+    binary file
+
+    Raises
+    ------
+    OSError
+        ``filename`` is `path`; what was there before is as it was.
+    """
     path = os.fspath(path)
-    refused = refusal(path)
-    try:
-        if refused is not None:
-            raise refused
-    finally:
-        del refused     # an exception that its own frame names is a cycle, which keeps `data`
-    if isinstance(data, str):
-        data = data.encode("utf-8")
+    demand(path)
     folder, name = os.path.split(path)
     # Not derived from `name` alone: others must not be able to guess it.
     new = os.path.join(folder, f".{name[:64]}.{os.urandom(6).hex()}")
@@ -141,7 +167,7 @@ def write_whole(path, data):
             with open(fd, "wb") as file:
                 if os.path.lexists(path):
                     os.fchmod(fd, stat.S_IMODE(os.lstat(path).st_mode) & 0o777)
-                file.write(data)
+                yield file
             os.rename(new, path)
         except BaseException:
             os.unlink(new)

@@ -15,13 +15,13 @@ import sys
 from time import monotonic
 
 import pyrdv.api.interpreter  # noqa: F401 (first: it refuses subinterpreters)
-from pyrdv import config as config_module
+from pyrdv import config as config_module, diagnosis
 from pyrdv.collectives.intracomm import Intracomm
 from pyrdv.engine import profiles
 from pyrdv.engine.engine import Engine
 from pyrdv.engine.lacking import complain_of_sends, say_last
 from pyrdv.errors import ConfigError, LaunchError, ResourceError
-from pyrdv.launch import bootstrap, env, frames, places
+from pyrdv.launch import asking, bootstrap, env, frames, places
 from pyrdv.launch.ending import Ending, flush_output
 from pyrdv.launch.failures import exit_status
 from pyrdv.memory import limits
@@ -244,8 +244,10 @@ class World:
         self.client = self._join()
         self.engines = []
         ways = Ways(self.launch, self.config, self.client)
+        trace = diagnosis.record(self.config.trace, self.launch.rank, self.launch.size,
+                                 self.launch.host)
         try:
-            self.engine = self._engine(ways)
+            self.engine = self._engine(ways, trace)
             self._profile("begin")
         except BaseException:
             ways.close()
@@ -259,8 +261,9 @@ class World:
         self.finalized = False
         self._memory = None
         self._ending = Ending(self)
+        asking.listen(self)
 
-    def _engine(self, ways):
+    def _engine(self, ways, trace=-1):
         """A new engine over `ways`, which takes note of what happens to other ranks."""
         config = ways.config
         if self.launch.size > 1:
@@ -272,7 +275,9 @@ class World:
             speculation=_speculation(ways), adapt=config.speculation_threshold,
             initial_turn=config.initial_turn, protocol=config.protocol,
             arrival=config.pipeline_arrival, lane_bytes=config.pipeline_buffer & ~4095,
-            standing=config.standing_peers, figures=ways.figures(), look_ns=LOOK_NS,
+            standing=config.standing_peers, look_ns=LOOK_NS,
+            figures=ways.figures(), trace=trace,
+            trace_most=config.trace_bytes,
             registrations=Registrations(
                 config.registration_cache, config.registration_bytes or limits.default_bytes(),
                 config.registration_entries))
@@ -282,6 +287,7 @@ class World:
         if config.connect == "start":
             ways.connect(engine)
         engine.abort = self.abort
+        engine.note_lines(config.trace_lines)
         engine.neighbours = [rank for rank, name in enumerate(ways.names)
                              if name in ("self", "shm")]
         os.register_at_fork(before=engine.fork, after_in_child=engine.forked)
@@ -370,8 +376,15 @@ class World:
         for rank, kind, text in self.client.notices():
             if kind == "launcher":
                 raise LaunchError(text)
+            if kind == "report":
+                self.tell()
+                continue
             for engine in self.engines:
                 engine.peer_gone(rank, kind == "left", text)
+
+    def tell(self):
+        """Write to standard error what this rank waits for, and what it did last."""
+        diagnosis.say(self.engines)
 
     def finalize(self):
         """End the world in good order; calling it again does nothing.

@@ -17,12 +17,15 @@ LAYERS = (
     "pyrdv.launch",
     "pyrdv.world",
     "pyrdv.instruments",
+    "pyrdv.diagnosis",
     "pyrdv.tools",
     "pyrdv.config",
     "pyrdv.errors",
     "pyrdv.error_codes",
     "pyrdv.files",
     "pyrdv.shortage",
+    "pyrdv.recorded",
+    "pyrdv.timeline",
     "pyrdv.doors",
     "pyrdv.foreign",
     "pyrdv.__main__",
@@ -32,7 +35,7 @@ LAYERS = (
 )
 
 FREE = {"pyrdv.config", "pyrdv.doors", "pyrdv.error_codes", "pyrdv.errors", "pyrdv.files",
-        "pyrdv.foreign", "pyrdv.shortage"}
+        "pyrdv.foreign", "pyrdv.recorded", "pyrdv.shortage", "pyrdv.timeline"}
 BELOW_WORLD = {
     "pyrdv.memory", "pyrdv.fabrics.contract", "pyrdv.fabrics", "pyrdv.engine", "pyrdv.progress",
     "pyrdv.collectives", "pyrdv.api", "pyrdv.launch",
@@ -42,6 +45,8 @@ ALLOWED = {
     "pyrdv.errors": {"pyrdv.error_codes", "pyrdv.shortage"},
     "pyrdv.error_codes": set(),
     "pyrdv.shortage": set(),
+    "pyrdv.recorded": {"pyrdv.files"},
+    "pyrdv.timeline": {"pyrdv.errors", "pyrdv.files", "pyrdv.recorded"},
     "pyrdv.config": {"pyrdv.errors"},
     "pyrdv.files": set(),
     "pyrdv.doors": set(),
@@ -54,10 +59,12 @@ ALLOWED = {
     "pyrdv.api": FREE | {"pyrdv.engine", "pyrdv.memory", "pyrdv.progress"},
     "pyrdv.collectives": FREE | {"pyrdv.api"},
     "pyrdv.launch": FREE,
-    "pyrdv.world": FREE | BELOW_WORLD,
+    "pyrdv.world": FREE | BELOW_WORLD | {"pyrdv.diagnosis"},
     # Instruments take engines and fabrics apart.  Only tools and tests use them.
     "pyrdv.instruments": FREE | {"pyrdv.engine", "pyrdv.fabrics.contract", "pyrdv.fabrics",
                                  "pyrdv.memory"},
+    # Words for what the engine knows: of calls, and of collectives.
+    "pyrdv.diagnosis": FREE | {"pyrdv.engine", "pyrdv.api", "pyrdv.collectives"},
     # Tools may also be ordinary users of the public names.
     "pyrdv.tools": FREE | {"pyrdv.world", "pyrdv.api", "pyrdv", "pyrdv.MPI", "pyrdv.instruments"},
     # The face of the package only hands on what is made below.

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from pyrdv.errors import BootstrapError, PeerLostError
-from pyrdv.launch import bootstrap, env
+from pyrdv.launch import bootstrap, env, frames
 from tests.support.bench import at_once, wait_notices
 
 
@@ -68,6 +68,24 @@ def test_reported_end_comes_with_its_reason_and_only_once(bench):
     time.sleep(0.5)
     assert wait_notices(a) == [(1, "lost", "was killed by signal 9")]
     assert a.notices() == []
+
+
+def test_ranks_are_asked_what_they_wait_for(bench):
+    one = bench(3)
+    a, b = one.client(0), one.client(1)
+    heard = []
+    one.call(lambda: heard.append(one.server.ask()))
+    assert heard == [2]
+    assert wait_notices(a) == wait_notices(b) == [(-1, "report", "")]
+
+
+def test_a_notice_of_no_kind_ends_the_connection(bench):
+    one = bench(1)
+    a = one.client(0)
+    body = frames.pack_kind_rank_text(len(frames.NOTICE_KINDS), 0, "")
+    one.call(lambda: one.server._send(one.server._ranks[0], frames.NOTICE, 0, body))
+    found = wait_notices(a)
+    assert [kind for _, kind, _ in found] == ["launcher"] and "notice of kind 3" in found[0][2]
 
 
 def test_late_comer_hears_of_earlier_ends(bench):

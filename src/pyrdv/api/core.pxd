@@ -58,9 +58,11 @@ cdef class CommBase:
     # Become a handle of the communicator of `members` whose number is `context`.
     cdef int become(self, Engine engine, Members members, uint32_t context, str label) except -1
     # Checks for arguments of calls: they raise and name the value.  What is right passes inline;
-    # the rest, PROC_NULL and wildcards included, is looked at in full.
+    # the rest, PROC_NULL and wildcards included, is looked at in full; so is all if lines of the
+    # program are noted.
     cdef inline bint usable(self) noexcept:
-        return not self.freed and not self.engine.ending and own_process(self.engine)
+        return (not self.freed and not self.engine.ending and own_process(self.engine)
+                and self.engine.lines is None)
     cdef inline int ready(self) except -1:
         return 0 if self.usable() else self.refuse()
     cdef inline int check_send(self, long long dest, long long tag) except -1:

@@ -8,6 +8,10 @@ from .members import Members
 
 def contexts_of(number: int) -> tuple[int, int]: ...
 
+PURPOSES: tuple[str, ...]
+
+def purpose(context: int) -> tuple[int, str]: ...
+
 class Identity:
     info: Info | None
     aftermath: Any

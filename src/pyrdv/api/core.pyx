@@ -10,6 +10,7 @@ from pyrdv.engine.lacking cimport lack, reason
 from pyrdv.engine.state cimport (
     OP_CANCELLED, OP_FINALIZED, OP_LACKING, OP_NO_MEMORY, OP_NOT_REGISTERED, OP_PEER_LOST,
     OP_TRUNCATED)
+from pyrdv.engine.traced cimport note_line
 
 from weakref import ref
 
@@ -18,9 +19,28 @@ from pyrdv.errors import (
     CommunicatorError, FinalizedError, ForkedError, RankError, TagError, from_status)
 
 
+PURPOSES = ("messages", "collective", "parts", "group")      # by CONTEXT_P2P and so on
+
+
 def contexts_of(uint32_t number):
     """First and count of the engine's contexts that communicator `number` has."""
     return number * CONTEXTS, CONTEXTS
+
+
+def purpose(context):
+    """What an engine's context is for.
+
+    Parameters
+    ----------
+    context : int
+
+    Returns
+    -------
+    int, str
+        Number of the communicator; ``messages``, ``collective``, ``parts`` (of objects) or
+        ``group``.
+    """
+    return context // CONTEXTS, PURPOSES[context % CONTEXTS]
 
 
 cdef str hint(Engine engine):
@@ -142,6 +162,8 @@ cdef class CommBase:
                                     "use it before Free() or make a new one with Dup()")
         if self.engine.ending:
             raise FinalizedError("messages after Finalize(): this process's world has ended")
+        if self.engine.lines is not None:
+            note_line(self.engine)
         return self.check_process()
 
     cdef int check_process(self) except -1:

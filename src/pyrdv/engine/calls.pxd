@@ -95,6 +95,8 @@ cdef bint engine_test(engine_t *e, op_t *op, uint32_t generation, bint waits,
                       uint32_t *epoch) noexcept nogil
 # A caller waits for `op` and others, from now on.
 cdef void engine_wanted(engine_t *e, op_t *op, uint32_t generation) noexcept nogil
+# The clock was read, and `op` is still waited for: then its post is recorded.
+cdef void engine_awaits(engine_t *e, op_t *op, uint32_t generation) noexcept nogil
 # What is still to be written of the buffer of `op`, if that is a receive of some size and perhaps a
 # processor of this side will write it; else nothing changes.  Whether no message came there before.
 cdef bint engine_room(engine_t *e, op_t *op, uint32_t generation, char **room,

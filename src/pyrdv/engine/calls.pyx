@@ -5,6 +5,7 @@ from posix.unistd cimport read, write
 
 from pyrdv.engine.choice.choose cimport CHOSEN_NEVER, choose_eager, choose_send
 from pyrdv.engine.choice.waiting cimport waiting_begins, waiting_unknown
+from pyrdv.engine.event cimport TRACE_CHOOSE, TRACE_WAKE
 from pyrdv.engine.looking cimport look_after, peer_unreachable
 from pyrdv.engine.lost cimport peer_fails
 from pyrdv.engine.matching cimport (
@@ -24,8 +25,11 @@ from pyrdv.engine.state cimport (
     ANY_PEER, OP_CANCELLED, OP_COMPLETE, OP_LACKING, OP_LANELESS, OP_MATCH, OP_NOT_REGISTERED,
     OP_NO_MEMORY, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING, OP_RECV,
     OP_REGISTERED, OP_SEND, OP_SYNC, OP_WAITING, OP_WRITING, PEER_CLOSED, PEER_LOST, PEER_SELF,
-    PEER_UP, PROMISE_GIVEN, WAITS_HERE, engine_t, message_t, op_t, peer_t)
+    PEER_UP, PROMISE_GIVEN, PROTOCOL_NONE, WAITS_HERE, engine_t, message_t, op_t,
+    peer_t)
 from pyrdv.engine.step cimport announce, keep_moving, maintain, step, turn
+from pyrdv.engine.trace cimport (
+    trace_due, trace_event, trace_exact, trace_read, trace_op, trace_post, trace_sent, trace_sleep)
 from pyrdv.engine.wire cimport CONTENT_BUFFER, CONTENT_OBJECT
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_OK
 from pyrdv.memory.mappings cimport owner_t
@@ -74,8 +78,10 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
     # The short way: nothing waits before it, so it may be announced at once (P3).
     if p.state == PEER_UP and p.queue_head == NULL and not sync \
             and choose_eager(e, p, length):
+        trace_exact(e)          # before its receiver can have it
         status = eager_post(e, p, context, tag, data, length, 0, content)
         if status == FABRIC_OK:
+            trace_sent(e, peer, context, tag, length, p.send_sequence - 1)
             return 0
         if status != FABRIC_AGAIN:
             return -peer_fails(e, p)
@@ -84,6 +90,7 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
         return -OP_NO_MEMORY
     op.state = OP_QUEUED
     op.content = <uint8_t> content
+    op.posted = trace_read(e)
     op_own(op, owner)
     if sync:
         op.flags |= OP_SYNC
@@ -97,6 +104,8 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
         op_complete(e, op, OP_NOT_REGISTERED)
         op_release(e, op)
         return -OP_NOT_REGISTERED
+    if op.protocol != PROTOCOL_NONE:
+        trace_op(e, TRACE_CHOOSE, op, length, 0, 0)
     if p.queue_head != NULL or announce(e, p, op) == SERVED_AGAIN:
         queue_append(e, p, op)
     out[0] = op
@@ -116,6 +125,7 @@ cdef int engine_send(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
         keep_moving(e)
     e.in_call = 0
     wake_sleepers(e, epoch)
+    trace_due(e)
     engine_unlock(&e.lock)
     return result
 
@@ -142,6 +152,7 @@ cdef int engine_send_several(engine_t *e, uint32_t peer, piece_t *pieces,
                 keep_moving(e)
     e.in_call = 0
     wake_sleepers(e, epoch)
+    trace_due(e)
     engine_unlock(&e.lock)
     return min(result, 0)
 
@@ -165,6 +176,8 @@ cdef int recv_locked(engine_t *e, int kind, uint32_t peer, uint32_t context, int
     out[0] = op
     e.counters.receives += 1
     op.state = OP_POSTED
+    # Who waits looks at the clock soon, if the message is not here before (`engine_awaits`).
+    op.posted = trace_read(e) if e.trace.exact or not waits else 0
     op_own(op, owner)
     if waits:
         op.waits = WAITS_HERE
@@ -209,6 +222,7 @@ cdef int recv_call(engine_t *e, int kind, uint32_t peer, uint32_t context, int32
         keep_moving(e)
     e.in_call = 0
     wake_sleepers(e, epoch)
+    trace_due(e)
     engine_unlock(&e.lock)
     return result
 
@@ -234,6 +248,7 @@ cdef int engine_recv_matched(engine_t *e, message_t *m, void *room, uint64_t len
     op = op_new(e, OP_RECV, m.peer, m.context, m.tag, room, length)
     if op != NULL:
         op.state = OP_POSTED
+        op.posted = trace_read(e)
         op_own(op, owner)
         e.in_call = 1
         deliver(e, op, m)
@@ -256,6 +271,7 @@ cdef bint engine_probe(engine_t *e, uint32_t peer, uint32_t context, int32_t tag
         if turn(e) == 0 and maintain(e) != 0:
             turn(e)
         wake_sleepers(e, epoch)
+        trace_due(e)
         m = unexpected_find(e, context, peer, tag)
     if m != NULL:
         envelope.source = m.peer
@@ -310,6 +326,7 @@ cdef int engine_turn(engine_t *e) noexcept nogil:
     epoch = e.epoch
     happened = turn(e)
     wake_sleepers(e, epoch)
+    trace_due(e)
     engine_unlock(&e.lock)
     return happened
 
@@ -327,6 +344,7 @@ cdef bint engine_test(engine_t *e, op_t *op, uint32_t generation, bint waits,
             look_after(e)
         turn(e)
         wake_sleepers(e, epoch[0])
+        trace_due(e)
         epoch[0] = e.epoch
         done = op.generation != generation or op.state == OP_COMPLETE
     engine_unlock(&e.lock)
@@ -337,6 +355,13 @@ cdef void engine_wanted(engine_t *e, op_t *op, uint32_t generation) noexcept nog
     engine_lock(&e.lock)
     if op.generation == generation and op.state != OP_COMPLETE and not op.waits & WAITS_HERE:
         waiting_begins(e, op)
+    engine_unlock(&e.lock)
+
+
+cdef void engine_awaits(engine_t *e, op_t *op, uint32_t generation) noexcept nogil:
+    engine_lock(&e.lock)
+    if op.generation == generation and op.state != OP_COMPLETE:
+        trace_post(e, op)
     engine_unlock(&e.lock)
 
 
@@ -429,6 +454,7 @@ cdef bint engine_sleep_prepare(engine_t *e, uint32_t epoch) noexcept nogil:
                 quiet = False
         if quiet:
             e.sleepers += 1
+            trace_sleep(e)
         elif e.sleepers == 0:
             for i in range(e.fabric_count):
                 e.fabrics[i].ops.disarm(e.fabrics[i])
@@ -441,6 +467,7 @@ cdef void engine_sleep_finish(engine_t *e) noexcept nogil:
     cdef uint64_t drained
     engine_lock(&e.lock)
     e.sleepers -= 1
+    trace_event(e, TRACE_WAKE, ANY_PEER)
     for i in range(e.fabric_count):
         e.fabrics[i].ops.disarm(e.fabrics[i])
     if e.sleepers == 0:

@@ -22,6 +22,8 @@ cdef class Engine:
     cdef readonly object watchers   # event loop -> what drives this engine from it
     cdef readonly list orphans      # Orphan objects: operations nobody waits for
     cdef readonly dict pending      # id -> weak reference: what needs help() to go on (polling)
+    cdef readonly list lines        # FILE:LINE of the program, by op.line; None: not noted
+    cdef dict line_numbers          # and back
     cdef readonly dict ends         # world rank -> how it ended, as the launcher said
     cdef readonly set matched       # those of them that have their message: held until they end
     cdef readonly set forsaken      # and those nobody waits for: until their senders are let go
@@ -44,6 +46,9 @@ cdef class Orphan:
 # Whether this process is the one that made `engine`, not a forked child of it.
 cdef inline bint own_process(Engine engine) noexcept nogil:
     return engine.forks == engine.fork_count[0]
+
+# What operation `i` of the pool is now, for code that cannot hold the lock.
+cdef void op_copy(engine_t *e, uint32_t i, op_t *out) noexcept nogil
 
 # Hand `op` over to the engine: it is released, with its keeper, once complete.
 cdef int adopt(Engine engine, op_t *op, object keeper) except -1

@@ -26,6 +26,7 @@ from pyrdv.engine.state cimport (
     OP_READY, OP_SEND, OP_WAITING, OP_WRITING, OPS_PER_SLAB, PEER_SELF, PEER_UP, PROMISE_NONE,
     engine_t, op_t, peer_t, ticks_scale)
 from pyrdv.engine.step cimport maintain, turn
+from pyrdv.engine.trace cimport trace_close, trace_end, trace_start
 from pyrdv.fabrics.contract cimport EVENT_CLOSED, EVENT_LOST, FABRIC_AGAIN
 from pyrdv.memory.mappings cimport cache_idle
 from pyrdv.memory.registration cimport Registrations
@@ -60,7 +61,6 @@ cdef inline op_t *op_at(const engine_t *e, uint32_t i) noexcept nogil:
 
 
 cdef void op_copy(engine_t *e, uint32_t i, op_t *out) noexcept nogil:
-    """What operation `i` is now, for code that cannot hold the lock."""
     engine_lock(&e.lock)
     out[0] = op_at(e, i)[0]
     engine_unlock(&e.lock)
@@ -107,6 +107,11 @@ cdef class Engine:
         What is known of the costs of each fabric, as ``pyrdv tune`` measures them.
     look_ns : int
         How often calls that do not wait look whether the peers live, in ns; 0: by turns only.
+    trace : int
+        Descriptor of a file that `traced.record` made, for its events, each with its exact time;
+        -1: none.  The engine closes it.
+    trace_most : int
+        Bytes that this file may have.
     **pipeline
         Those of `pyrdv.engine.lanes.DEFAULTS`.
 
@@ -121,7 +126,8 @@ cdef class Engine:
                   uint64_t unexpected_max=64 << 20, uint64_t spin_ns=20000,
                   uint64_t yield_ns=50000, routes=None, speculation="indexed", uint32_t adapt=80,
                   windows=(8, 16, 2), bint initial_turn=True, Registrations registrations=None,
-                  figures=(), uint64_t look_ns=0, **pipeline):
+                  figures=(), uint64_t look_ns=0, int trace=-1, uint64_t trace_most=0,
+                  **pipeline):
         cdef engine_t *e
         if not 0 <= rank < size:
             raise ValueError(f"rank {rank} is not in 0..{size - 1}")
@@ -144,6 +150,7 @@ cdef class Engine:
         ticks_begin(&e.ticks)
         look_every(e, look_ns)
         e.peers = <peer_t *> PyMem_Calloc(size, sizeof(peer_t))
+        trace_start(e, trace, trace_most)
         if e.peers == NULL or index_init(&e.posted) or index_init(&e.unexpected) \
                 or pools_reserve(e):
             raise MemoryError
@@ -179,6 +186,7 @@ cdef class Engine:
         index_free(&self.c.posted)
         index_free(&self.c.unexpected)
         policy_free(self.c)
+        trace_close(self.c)
         PyMem_Free(self.c.peers)
         PyMem_Free(self.c)
 
@@ -353,6 +361,17 @@ cdef class Engine:
         names = ("new", "up", "closed", "lost", "self", "deaf")
         return [names[glance8(&self.c.peers[i].state)] for i in range(<int> self.c.size)]
 
+    def events(self):
+        """What happened last; a list of `pyrdv.recorded.Event`, the oldest first."""
+        from pyrdv.engine.traced import events
+
+        return events(self)
+
+    def note_lines(self, bint wanted):
+        """Whether each operation remembers the line of the program that posts it, from now on."""
+        self.lines, self.line_numbers = [""] if wanted else None, {}
+        self.c.trace.lined = wanted
+
     def counters(self):
         """What was counted since the start, and what is held now, as a dict."""
         cdef counts_t seen
@@ -418,6 +437,7 @@ cdef class Engine:
             self.ending = self.closed = True
             # Other threads may be in a wait.
             engine_lock(&self.c.lock)
+            trace_end(self.c)
             peers_abandon(self.c)
             wake_sleepers(self.c, self.c.epoch - 1)
             engine_unlock(&self.c.lock)

@@ -3,14 +3,14 @@
 from libc.stdint cimport int32_t, uint64_t
 
 from pyrdv.engine.state cimport engine_t, peer_t
+from pyrdv.engine.trace cimport ticks_now, trace_clock
 
-
-cdef extern from "ticks.h" nogil:
-    uint64_t ticks_now()
 
 # Look after the peers if that was not done for `engine.look_ns`.
 cdef inline void look_after(engine_t *e) noexcept nogil:
-    if ticks_now() - e.looked >= e.look_ticks:
+    cdef uint64_t now = ticks_now()
+    trace_clock(e, now)
+    if now - e.looked >= e.look_ticks:
         look(e)
 
 # Set how often; 0: by turns only.

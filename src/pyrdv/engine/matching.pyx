@@ -22,6 +22,7 @@ from pyrdv.engine.op cimport message_hold
 from pyrdv.engine.state cimport (
     ANY_PEER, ANY_TAG_, OP_MATCH, PAIR_UNANSWERED, PROTOCOL_GET, engine_t, index_t, message_t,
     node_t, op_t)
+from pyrdv.engine.trace cimport trace_early
 
 
 cdef extern from "order.h" nogil:
@@ -248,6 +249,7 @@ cdef message_t *unexpected_find(engine_t *e, uint32_t context, uint32_t peer,
 
 
 cdef void message_keep(engine_t *e, op_t *op, message_t *m) noexcept nogil:
+    m.number = e.peers[m.peer].recv_sequence
     if op != NULL:
         posted_remove(e, op)
         if m.protocol == PROTOCOL_GET:
@@ -256,6 +258,7 @@ cdef void message_keep(engine_t *e, op_t *op, message_t *m) noexcept nogil:
     else:
         unexpected_add(e, m)
         e.counters.unexpected += 1
+        trace_early(e, m)
         adjust32(&e.epoch, 1)
 
 

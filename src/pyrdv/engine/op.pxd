@@ -23,11 +23,12 @@ cdef uint64_t op_cookie(const op_t *op) noexcept nogil
 cdef op_t *op_lookup(engine_t *e, uint64_t cookie) noexcept nogil
 # call.  Have `count` operations free, so that op_new does not fail so often.
 cdef bint ops_reserve(engine_t *e, uint32_t count) noexcept nogil
-# Note the envelope of the message that receive `op` was matched with.  If that is an object and its
+# Note the envelope of the message that receive `op` was matched with, and the number of its
+# announcement; its protocol is known.  If that is an object and its
 # beginning has no room in the buffer, it goes to `op.peek` instead, whichever way the data takes:
 # who is to throw the object away looks there for what comes beside it.
 cdef void op_matched(engine_t *e, op_t *op, uint32_t source, int32_t tag, uint64_t total,
-                     int content) noexcept nogil
+                     int content, uint32_t number) noexcept nogil
 # Bytes of the message that matched receive `op` takes: what fits.
 cdef inline uint64_t op_wanted(const op_t *op) noexcept nogil:
     return op.total if op.total < op.length else op.length

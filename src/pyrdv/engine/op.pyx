@@ -13,12 +13,14 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memset
 
+from pyrdv.engine.event cimport TRACE_COMPLETE, TRACE_REGISTER
 from pyrdv.engine.lost cimport op_fails
 from pyrdv.engine.state cimport (
     DATA_CLASSES, MESSAGES_LOW, OFFERS_LOW, OP_COMPLETE, OP_FREE, OP_NO_MEMORY,
-    OP_NOT_REGISTERED, OP_PEER_LOST, OP_RECV, OP_REGISTERED, OP_TRUNCATED, OPS_PER_SLAB,
-    PROMISE_NONE, PROTOCOL_NONE, REASON_NONE, engine_t, message_t, offer_t, op_t)
+    OP_NOT_REGISTERED, OP_PEER_LOST, OP_RECV, OP_REGISTERED, OP_SEND, OP_TRUNCATED, OPS_PER_SLAB,
+    PROMISE_NONE, PROTOCOL_EAGER, PROTOCOL_NONE, REASON_NONE, engine_t, message_t, offer_t, op_t)
 from pyrdv.engine.choice.waiting cimport waiting_never
+from pyrdv.engine.trace cimport trace_got, trace_op
 from pyrdv.engine.wire cimport WIRE_HEADER
 from pyrdv.fabrics.contract cimport (
     ACCESS_KEPT, ACCESS_LOCAL, ACCESS_REMOTE_READ, ACCESS_REMOTE_WRITE, CAP_OPEN_SINK, CAP_PINS,
@@ -99,6 +101,8 @@ cdef op_t *op_new(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_
     op.reason = REASON_NONE
     op.cost = op.instead = 0
     op.born = 0
+    op.line = e.trace.line
+    op.told = 0
     op.message = NULL
     op.lane = NULL
     op.owner = NULL
@@ -146,11 +150,12 @@ cdef void op_disown(engine_t *e, op_t *op) noexcept nogil:
 
 
 cdef void op_matched(engine_t *e, op_t *op, uint32_t source, int32_t tag, uint64_t total,
-                     int content) noexcept nogil:
+                     int content, uint32_t number) noexcept nogil:
     op.source = source
     op.source_tag = tag
     op.total = total
     op.content = <uint8_t> content
+    trace_got(e, op, number)
     if content and op.kind == OP_RECV and op.length < sizeof(op.peek) <= total:
         op_disown(e, op)
         op.buffer = &op.peek[0]
@@ -168,6 +173,9 @@ cdef void op_complete(engine_t *e, op_t *op, int error) noexcept nogil:
     if error == OP_PEER_LOST:
         op_fails(e, op)
     op.error = error
+    if error or op.protocol != PROTOCOL_EAGER:
+        trace_op(e, TRACE_COMPLETE, op, op.length if op.kind == OP_SEND else op_wanted(op), 0,
+                 error)
     op.state = OP_COMPLETE
     adjust32(&e.epoch, 1)
 
@@ -275,7 +283,9 @@ cdef int op_register(engine_t *e, op_t *op, uint32_t peer, int access) noexcept 
     if op.mapping != NULL:
         op.local.key = op.mapping.key
     elif not region_register(e, fabric, access, &op.local):
+        trace_op(e, TRACE_REGISTER, op, op.length, 0, OP_NOT_REGISTERED)
         return OP_NOT_REGISTERED
+    trace_op(e, TRACE_REGISTER, op, op.length, 0, 0)
     op.local_fabric = fabric
     op.flags |= OP_REGISTERED
     e.regions_in_use += 1
@@ -338,7 +348,7 @@ cdef message_t *message_new(engine_t *e, uint64_t length) noexcept nogil:
 
 
 cdef void message_hold(engine_t *e, op_t *op, message_t *m) noexcept nogil:
-    op_matched(e, op, m.peer, m.tag, m.length, m.content)
+    op_matched(e, op, m.peer, m.tag, m.length, m.content, m.number)
     op.message = m
     op_complete(e, op, 0)
 

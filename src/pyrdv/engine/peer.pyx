@@ -21,11 +21,13 @@ P3  Announcements leave in the order of the send calls (R4): while ``queue`` is
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
 from pyrdv.engine.control cimport credits_told
+from pyrdv.engine.event cimport TRACE_QUEUE
 from pyrdv.engine.op cimport memory_new
 from pyrdv.engine.speculation.adaptation cimport advice_told
 from pyrdv.engine.state cimport (
     MESSAGE_UNITS, OP_LACKING, OP_PEER_LOST, OP_QUEUED, OP_READY, PEER_CLOSED, PEER_DEAF, PEER_LOST,
     PEER_NEW, PEER_UP, SENT_LOG, UNIT, engine_t, op_t, peer_t, sent_t)
+from pyrdv.engine.trace cimport trace_op
 from pyrdv.engine.wire cimport PACKET_ADVICE, WIRE_HEADER, header_t
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_FAILED, FABRIC_OK
 
@@ -139,6 +141,7 @@ cdef void queue_append(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
         p.queue_tail.next = op
     p.queue_tail = op
     e.counters.sends_queued += 1
+    trace_op(e, TRACE_QUEUE, op, op.length, 0, 0)
     peer_activate(e, p)
 
 

@@ -5,9 +5,10 @@ All of it belongs to the engine's lock: who reads or writes a field holds it.
 The memory of operations and messages is never given back to the system while
 the engine lives, so a stale pointer can always be told by its generation.
 """
-from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from pyrdv.engine.counters cimport counters_t
+from pyrdv.engine.event cimport trace_t
 from pyrdv.engine.wire cimport header_t, rtr_t
 from pyrdv.fabrics.contract cimport completion, fabric_t, region
 from pyrdv.memory.mappings cimport cache_t, mapping_t, owner_t
@@ -16,6 +17,8 @@ from pyrdv.memory.mappings cimport cache_t, mapping_t, owner_t
 cdef extern from "ticks.h":
     ctypedef struct ticks_scale:
         uint64_t per_us
+        uint64_t first_ticks
+        int64_t first_ns
 
 
 cdef enum:
@@ -207,6 +210,9 @@ cdef struct op_t:
     float cost                  # seconds that the choice reckoned with: its own,
     float instead               # and of what it was compared with; 0: nothing was compared
     uint64_t born               # ticks when it was started, by a call that went on; 0: judged
+    uint64_t posted             # ticks when it was started; 0: not known yet
+    uint32_t line               # of the program that started it, by Engine.lines; 0: not known
+    uint8_t told                # its post is in the trace
     uint8_t promised            # promise_state
     char peek[24]               # objects that the room does not hold: how they begin (op_matched)
 
@@ -268,6 +274,7 @@ cdef struct message_t:
     uint32_t peer
     uint32_t context
     int32_t tag
+    uint32_t number             # of its announcement
     uint64_t length
     uint64_t cookie
     uint64_t remote, remote_key
@@ -481,3 +488,4 @@ cdef struct engine_t:
     uint32_t peers_lost         # peers that died; glanced at without the lock
     completion batch[POLL_BATCH]
     counters_t counters
+    trace_t trace

@@ -17,6 +17,7 @@ from libc.string cimport memcpy
 
 from pyrdv.engine.calling cimport peer_call
 from pyrdv.engine.choice.choose cimport CHOSEN_LATER, CHOSEN_NEVER, choose_now
+from pyrdv.engine.event cimport TRACE_CLOSED, TRACE_END, TRACE_LOST
 from pyrdv.engine.lanes cimport LANE_ID
 from pyrdv.engine.matching cimport unanswered_reserve, unexpected_reserve
 from pyrdv.engine.op cimport op_complete, op_lookup, pools_reserve
@@ -31,8 +32,9 @@ from pyrdv.engine.protocols.superpipeline cimport pipe_turn
 from pyrdv.engine.protocols.table cimport KIND_NUMBERS, protocol_table, table_t
 from pyrdv.engine.speculation.adaptation cimport advice_heard
 from pyrdv.engine.state cimport (
-    MESSAGES_LOW, OFFERS_LOW, OP_DONE_ONLY, OP_LACKING, OP_NOT_REGISTERED, OP_PEER_LOST,
+    MESSAGES_LOW, OFFERS_LOW, OP_DONE_ONLY, OP_INVALID, OP_LACKING, OP_NOT_REGISTERED, OP_PEER_LOST,
     PEER_CLOSED, PEER_LOST, PEER_NEW, PEER_UP, POLL_BATCH, SERVE_LIMIT, engine_t, op_t, peer_t)
+from pyrdv.engine.trace cimport trace_event, trace_op
 from pyrdv.engine.wire cimport (
     CONTENT_OBJECT, PACKET_ADVICE, WIRE_GRANT, WIRE_HEADER, WIRE_RTR, WIRE_RTS, grant_t, header_t,
     rtr_t, rts_t)
@@ -147,6 +149,7 @@ cdef void transfer_ended(engine_t *e, peer_t *p, const completion *c) noexcept n
     op = op_lookup(e, c.id)
     if op != NULL and TABLE.by_code[op.protocol] != NULL \
             and TABLE.by_code[op.protocol].ended != NULL:
+        trace_op(e, TRACE_END, op, op.moved, 0, 0 if c.status == FABRIC_OK else OP_INVALID)
         TABLE.by_code[op.protocol].ended(e, op, c)
 
 
@@ -244,6 +247,7 @@ cdef int step(engine_t *e) noexcept nogil:
 cdef void end_peer(engine_t *e, peer_t *p) noexcept nogil:
     note8(&p.state, PEER_LOST if p.broken or p.gone == EVENT_LOST else PEER_CLOSED)
     adjust32(&e.peers_lost, p.state == PEER_LOST)     # partner: engine_deaths
+    trace_event(e, TRACE_LOST if p.state == PEER_LOST else TRACE_CLOSED, p.rank)
     if not p.finished:
         note8(&p.finished, 2)
         adjust32(&e.peers_left, -1)

@@ -186,7 +186,8 @@ class Client:
         -------
         list of (rank, kind, text)
             kind ``left``: that rank finished in order; ``lost``: it ended otherwise, `text` says
-            how; ``launcher`` (rank -1, once): the launcher is gone and the job with it.
+            how; ``report`` (rank -1): this rank is to say what it waits for; ``launcher`` (rank -1,
+            once): the launcher is gone and the job with it.
         """
         if os.getpid() != self._pid or not self._lock.acquire(False):
             return []
@@ -297,7 +298,9 @@ class Client:
                 kind, number, body = found
                 if kind == frames.NOTICE:
                     index, rank, text = self._unpack(body)
-                    self._notices.append((rank, frames.NOTICE_KINDS[index & 1], text))
+                    if index >= len(frames.NOTICE_KINDS):
+                        raise frames.FrameError(f"notice of kind {index}")
+                    self._notices.append((rank, frames.NOTICE_KINDS[index], text))
                 elif request is not None and number == request:
                     return kind, body
         except frames.FrameError as error:

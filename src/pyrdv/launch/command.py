@@ -3,7 +3,7 @@
 import os
 import sys
 
-from pyrdv import config
+from pyrdv import config, timeline
 from pyrdv.errors import ConfigError, LaunchError
 from pyrdv.launch import env as launch_env, hosts
 from pyrdv.launch.descriptors import fill_standard
@@ -35,6 +35,12 @@ def add_arguments(parser):
                         "process below it that uses pyrdv is the rank")
     parser.add_argument("--env", action="append", type=_variable, metavar="NAME=VALUE", default=[],
                         help="set a variable for the ranks; may be repeated")
+    parser.add_argument("--trace", metavar="FILE",
+                        help="write what every rank did to FILE, for Perfetto, chrome://tracing "
+                        "and `pyrdv trace` (PYRDV_TRACE)")
+    parser.add_argument("--trace-lines", action="store_true",
+                        help="set PYRDV_TRACE_LINES for the ranks: what they say of a job that "
+                        "hangs names lines of the program")
     parser.add_argument("--fabric", choices=config.choices("fabric"),
                         help="set PYRDV_FABRIC for the ranks")
     parser.add_argument("--hosts", type=_told(hosts.parse), metavar="A,B", default=[],
@@ -49,7 +55,7 @@ def add_arguments(parser):
 
 # Options of `add_arguments` that take the next word.
 VALUED = ("-n", "-np", "--ranks", "--timeout", "--grace", "--kill-after", "--env", "--fabric",
-          "--hosts", "--agent", "--address")
+          "--hosts", "--agent", "--address", "--trace")
 
 
 def split_command(words):
@@ -128,16 +134,27 @@ def main(options, program, args):
     extra = dict(options.env)
     if options.fabric:
         extra["PYRDV_FABRIC"] = options.fabric
+    if options.trace:
+        extra["PYRDV_TRACE"] = options.trace
+    if options.trace_lines:
+        extra["PYRDV_TRACE_LINES"] = "on"
     try:
-        config.load({**os.environ, **extra}, warn=_warn)
+        trace = config.load({**os.environ, **extra}, warn=_warn).trace
         hosts.check(options.hosts, options.agent)
         assigned = hosts.assign(options.hosts, options.ranks) if options.hosts else None
         size = len(assigned) if assigned else options.ranks or 1
         kind = "m" if options.module else "c" if options.code else ""
+        if trace:
+            # Ranks may change their folder.
+            trace = extra["PYRDV_TRACE"] = os.path.abspath(trace)
+            timeline.prepare(trace, size)
         job = Job(Program(program, args, kind, options.wrapped), size, options.prefix,
                   options.timeout, options.grace, options.kill_after, extra, options.address,
                   assigned, options.agent, options.keep_going)
-        return job.run()
+        status = job.run()
+        if trace:
+            timeline.join(trace, size, _warn)
+        return status
     except (LaunchError, ConfigError) as error:
         print(f"pyrdv run: {error}", file=sys.stderr)
         return getattr(error, "exit_status", 1)

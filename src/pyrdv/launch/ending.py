@@ -33,7 +33,7 @@ class Ending:
     Parameters
     ----------
     world : World
-        Has `launch`, `client`, `engine`, `pid`, `finalized` and the ways to end:
+        Has `launch`, `client`, `engine`, `pid`, `finalized`, ``tell()`` and the ways to end:
         ``abandon()``, ``finalize()``, ``abort(code, reason)``.
     """
 
@@ -94,6 +94,8 @@ class Ending:
         # After an uncaught exception others may wait for this rank for ever, so it must not wait
         # for them.
         if self._value is not None:
+            if names_lost_peer(self._value):
+                world.tell()
             world.abandon(last_words(self._value))
         else:
             world.finalize()

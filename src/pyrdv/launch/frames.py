@@ -32,7 +32,7 @@ from hmac import compare_digest as same_digest
 from pyrdv.foreign import shown
 
 MAGIC = b"PYRDV\r\n\x00"
-PROTOCOL = 2
+PROTOCOL = 3
 WORD = 8 if sys.maxsize > 2**32 else 4
 ENDIAN = 1 if sys.byteorder == "little" else 2
 
@@ -66,7 +66,7 @@ CLIENT_OPEN = {
 
 REFUSED_VERSION, REFUSED_RANK = 1, 2
 ERROR_PEER, ERROR_USE = 1, 2
-NOTICE_KINDS = ("left", "lost")
+NOTICE_KINDS = ("left", "lost", "report")   # the last: say what you wait for
 
 _HEADER = struct.Struct("!IBI")
 _HELLO = struct.Struct(f"!8sHBBIII{NONCE_BYTES}s")

@@ -40,6 +40,8 @@ from pyrdv.launch.terminal import TerminalInput
 TIMED_OUT = 124
 # After Ctrl-C the ranks may clean up for so long before they are ended like any other job.
 INTERRUPT_SECONDS = 10.0
+# Time for ranks to say what they wait for, when that of the job is up.
+REPORT_SECONDS = 1.0
 _PASSED_ON = (signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH, signal.SIGCONT)
 
 
@@ -339,7 +341,8 @@ class Job:
             self._status = TIMED_OUT
         running = ", ".join(str(rank.number) for rank in self._alive()[:16])
         self._say(f"the job's time of {self._timeout:g} s is up; ranks still running: {running}")
-        self._terminate()
+        # Those that wait say what for.
+        self._loop.after(REPORT_SECONDS if self._server.ask() else 0.0, self._terminate)
 
     def _terminate(self):
         if self._terminated:

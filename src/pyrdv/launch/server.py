@@ -127,6 +127,13 @@ class Server:
                 self._send(peer, frames.NOTICE, 0, body)
         self._fail_exchange()
 
+    def ask(self):
+        """Have each rank say what it waits for, once it looks at its notices; how many hear it."""
+        body = frames.pack_kind_rank_text(frames.NOTICE_KINDS.index("report"), -1, "")
+        for peer in list(self._ranks.values()):
+            self._send(peer, frames.NOTICE, 0, body)
+        return len(self._ranks)
+
     # --- connections ------------------------------------------------------------------------
 
     def _close(self, peer):

@@ -17,6 +17,7 @@ cdef struct patience_t:
     bint yielding           # it has spun long enough
     uint32_t turns          # engine.busy_turns as of the last look at the clock
     uint32_t epoch          # as of the waiter's last look at its condition
+    bint told               # of what is waited for: `engine_awaits`
     bint prepared           # `room` was looked for
     bint fresh              # no message came there before
     char *room              # of the receive that is waited for, while none has come

@@ -19,12 +19,13 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from pyrdv.engine.calls cimport (
-    cpu_relax, engine_abandon, engine_deaths, engine_hopeless, engine_peer_ended,
+    cpu_relax, engine_abandon, engine_awaits, engine_deaths, engine_hopeless, engine_peer_ended,
     engine_peers_left, engine_probe, engine_room, engine_sleep_finish, engine_sleep_prepare,
     engine_test, engine_turn, envelope_t)
 from pyrdv.engine.engine cimport Engine
 from pyrdv.engine.lacking cimport complain
 from pyrdv.engine.state cimport ANY_PEER, OP_FINALIZED, engine_t, op_t, ticks_scale
+from pyrdv.engine.trace cimport ticks_now, trace_clock
 
 from pyrdv.errors import from_status
 
@@ -35,7 +36,6 @@ cdef extern from "order.h" nogil:
 
 cdef extern from "ticks.h" nogil:
     int64_t ticks_clock_ns()
-    uint64_t ticks_now()
     void ticks_learn(ticks_scale *scale)
 
 cdef extern from "pages.h" nogil:
@@ -70,6 +70,7 @@ cdef void patience_reset(patience_t *p) noexcept nogil:
     p.since = 0
     p.rounds = 0
     p.yielding = False
+    p.told = False
     p.prepared = False
     p.room = NULL
     p.left = 0
@@ -127,6 +128,7 @@ cdef bint sleep(engine_t *e, patience_t *p, uint64_t spin) noexcept nogil:
         engine_sleep_finish(e)
     came = not slept or engine_turn(e)
     now = ticks_now()
+    trace_clock(e, now)
     if slept:
         note32(&e.longer, learned(glance32(&e.longer), e.yield_ns * e.ticks.per_us // 1000,
                                   now - p.since - spin, came))
@@ -146,6 +148,7 @@ cdef bint pause(engine_t *e, patience_t *p) noexcept nogil:
         cpu_relax()
         return False
     now = ticks_now()
+    trace_clock(e, now)
     if p.since == 0:
         p.since = now
         p.turns = glance32(&e.busy_turns)
@@ -166,12 +169,17 @@ cdef bint wait_some(engine_t *e, op_t *op, uint32_t generation, patience_t *p,
                     bint helping) noexcept nogil:
     """Wait until `op` is complete (True), or signals or, `helping`, others deserve a look."""
     cdef uint32_t seen = glance32(&e.epoch)
+    cdef bint slept
     while not engine_test(e, op, generation, True, &p.epoch):
         if helping and glance32(&e.epoch) != seen:
             return False
         if (p.left or not p.prepared) and prepare_room(e, op, generation, p):
             continue
-        if pause(e, p):
+        slept = pause(e, p)
+        if p.since and not p.told:
+            p.told = True
+            engine_awaits(e, op, generation)
+        if slept:
             engine_hopeless(e, op, generation)
             return False
     return True

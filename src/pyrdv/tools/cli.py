@@ -12,6 +12,7 @@ commands:
   run      start a program on several processes
   bench    measure latency, bandwidth, message rate and the start over RDMA
   tune     measure what a message costs here, for the choice of protocols
+  trace    summarize what `pyrdv run --trace FILE` has written, and draw it
   doctor   show devices and limits of this machine, what will be used, and what is wrong
   config   list the settings (environment variables PYRDV_*) with their present values
 
@@ -121,6 +122,15 @@ def _doctor(words):
     return doctor.main(parser.parse_args(words))
 
 
+def _trace(words):
+    from pyrdv.tools import trace
+
+    parser = _parser("trace", description="Summarize what `pyrdv run --trace FILE` has written.",
+                     epilog=trace.EPILOG)
+    trace.add_arguments(parser)
+    return trace.main(parser.parse_args(words))
+
+
 def _config(words):
     from pyrdv import config
     from pyrdv.errors import ConfigError
@@ -141,7 +151,8 @@ def _config(words):
     return 0
 
 
-_COMMANDS = {"run": _run, "bench": _bench, "tune": _tune, "doctor": _doctor, "config": _config}
+_COMMANDS = {"run": _run, "bench": _bench, "tune": _tune, "doctor": _doctor, "trace": _trace,
+             "config": _config}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -29,6 +29,7 @@ from pyrdv.engine.calling cimport peer_call
 from pyrdv.engine.choice.costs cimport fabric_index, figures_place
 from pyrdv.engine.choice.rule cimport decision_t, facts_t, rule_place, rule_read
 from pyrdv.engine.choice.waiting cimport waiting_here
+from pyrdv.engine.event cimport TRACE_CHOOSE, TRACE_CREDIT
 from pyrdv.engine.lanes cimport lane_idle, lane_reserve, lanes_keep
 from pyrdv.engine.op cimport op_register, op_wanted
 from pyrdv.engine.peer cimport eager_allowed, eager_limit
@@ -38,6 +39,7 @@ from pyrdv.engine.state cimport (
     PROTOCOL_EAGER, PROTOCOL_GET, PROTOCOL_NONE, PROTOCOL_PIPELINE, PROTOCOL_PLACED, PROTOCOL_PUT,
     REASON_COST, REASON_CREDIT, REASON_HELD, REASON_OFFER, REASON_ONLY, REASON_REFUSED,
     REASON_SIZE, WAITS_THERE, engine_t, offer_t, op_t, peer_t)
+from pyrdv.engine.trace cimport trace_op
 from pyrdv.fabrics.contract cimport ACCESS_LOCAL, ACCESS_REMOTE_READ, CAP_PINS
 from pyrdv.memory.mappings cimport cache_holds, cache_used, cache_uses
 
@@ -170,6 +172,15 @@ cdef int choose_send(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
 
 
 cdef int choose_now(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+    cdef uint8_t before = op.protocol
+    cdef int status = choose_again(e, p, op)
+    if status == CHOSEN and op.protocol != before:
+        trace_op(e, TRACE_CREDIT if op.reason == REASON_CREDIT else TRACE_CHOOSE, op, op.length,
+                 0, 0)
+    return status
+
+
+cdef int choose_again(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     cdef int status
     if op.protocol == PROTOCOL_PLACED:
         return CHOSEN
@@ -207,12 +218,14 @@ cdef offer_t *offer_for(engine_t *e, peer_t *p, const op_t *op) noexcept nogil:
 
 cdef bint choose_receive(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     cdef bint waited = op.waits & WAITS_THERE and waiting_here(e, op)
+    cdef bint able = True
     lanes_keep(e, p)
-    if copying_pays(e, p, op, op_wanted(op), ACCESS_LOCAL, False, waited) \
-            or op_register(e, op, p.rank, ACCESS_LOCAL) == 0:
-        return True
-    decide(op, PROTOCOL_PIPELINE, REASON_REFUSED)
-    return e.protocol != CHOICE_GET
+    if not copying_pays(e, p, op, op_wanted(op), ACCESS_LOCAL, False, waited) \
+            and op_register(e, op, p.rank, ACCESS_LOCAL):
+        decide(op, PROTOCOL_PIPELINE, REASON_REFUSED)
+        able = e.protocol != CHOICE_GET
+    trace_op(e, TRACE_CHOOSE, op, op_wanted(op), 0, 0)
+    return able
 
 
 cdef void place_missed(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:

@@ -14,6 +14,7 @@ from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from pyrdv.engine.control cimport control_request, header_fill
+from pyrdv.engine.event cimport TRACE_ANNOUNCE
 from pyrdv.engine.matching cimport message_keep, posted_find, posted_remove
 from pyrdv.engine.op cimport (
     message_new, message_release, op_complete, op_cookie, op_fit, op_matched)
@@ -25,6 +26,7 @@ from pyrdv.engine.speculation.adaptation cimport advice
 from pyrdv.engine.state cimport (
     OP_RECV, OP_SYNC, OP_WAITING, PEER_SELF, PROTOCOL_EAGER, REASON_PEER, engine_t, message_t,
     op_t, peer_t)
+from pyrdv.engine.trace cimport trace_op
 from pyrdv.engine.wire cimport PACKET_ADVICE, PACKET_EAGER, PACKET_SYNC, WIRE_HEADER, header_t
 from pyrdv.fabrics.contract cimport FABRIC_OK, work_request
 
@@ -54,6 +56,7 @@ cdef int eager_start(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     cdef int status = eager_post(e, p, op.context, op.tag, op.buffer, op.length,
                                  op_cookie(op) if op.flags & OP_SYNC else 0, op.content)
     if status == FABRIC_OK:
+        trace_op(e, TRACE_ANNOUNCE, op, op.length, p.send_sequence - 1, 0)
         if op.flags & OP_SYNC:
             op.state = OP_WAITING
         else:
@@ -79,9 +82,9 @@ cdef int eager_arrived(engine_t *e, peer_t *p, const header_t *h,
         if e.policy != NULL and e.policy.met != NULL:
             e.policy.met(e, p, op, h)
         p.eager_taken += eager_cost(h.length)
-        op_matched(e, op, p.rank, h.tag, h.length, h.content)
         op.protocol = PROTOCOL_EAGER
         op.reason = REASON_PEER
+        op_matched(e, op, p.rank, h.tag, h.length, h.content, p.recv_sequence)
         take(op, data, h.length)
         credit_return(e, p, h.length)
         if h.flags & PACKET_SYNC:
@@ -111,9 +114,9 @@ cdef int eager_arrived(engine_t *e, peer_t *p, const header_t *h,
 
 cdef void eager_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
     cdef peer_t *p = &e.peers[m.peer]
-    op_matched(e, op, m.peer, m.tag, m.length, m.content)
     op.protocol = PROTOCOL_EAGER
     op.reason = REASON_PEER
+    op_matched(e, op, m.peer, m.tag, m.length, m.content, m.number)
     take(op, m.data, m.length)
     if p.state != PEER_SELF:
         credit_return(e, p, m.length)

@@ -17,6 +17,7 @@ from pyrdv.engine.protocols.contract cimport protocol_t
 from pyrdv.engine.state cimport (
     OP_NO_MEMORY, OP_RECV, OP_SEND, OP_WAITING, PROTOCOL_EAGER, PROTOCOL_LOOPBACK, REASON_SELF,
     engine_t, message_t, op_t)
+from pyrdv.engine.trace cimport trace_read, trace_post
 
 
 cdef enum:
@@ -40,9 +41,9 @@ cdef int loop_send(engine_t *e, uint32_t context, int32_t tag, void *data, uint6
     e.counters.sends_self += 1
     if op != NULL and op.kind == OP_RECV:
         posted_remove(e, op)
-        op_matched(e, op, e.rank, tag, length, content)
         op.protocol = PROTOCOL_LOOPBACK
         op.reason = REASON_SELF
+        op_matched(e, op, e.rank, tag, length, content, 0)
         length = length if length < op.length else op.length
         if length:
             memcpy(op.buffer, data, length)
@@ -62,6 +63,8 @@ cdef int loop_send(engine_t *e, uint32_t context, int32_t tag, void *data, uint6
         sender.state = OP_WAITING
         sender.protocol = PROTOCOL_LOOPBACK
         sender.reason = REASON_SELF
+        sender.posted = trace_read(e)
+        trace_post(e, sender)
         m.sender = sender
         sender.message = m
     elif length:
@@ -81,9 +84,9 @@ cdef int loop_send(engine_t *e, uint32_t context, int32_t tag, void *data, uint6
 cdef void loop_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
     cdef op_t *sender = m.sender
     cdef uint64_t length
-    op_matched(e, op, m.peer, m.tag, m.length, m.content)
     op.protocol = PROTOCOL_LOOPBACK
     op.reason = REASON_SELF
+    op_matched(e, op, m.peer, m.tag, m.length, m.content, m.number)
     length = m.length if m.length < op.length else op.length
     if length:
         memcpy(op.buffer, sender.buffer, length)

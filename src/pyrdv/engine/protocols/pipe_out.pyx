@@ -8,6 +8,7 @@ from libc.string cimport memset
 
 from pyrdv.engine.control cimport control_post, control_request, header_fill
 from pyrdv.engine.copying cimport copy_checked, copy_plain
+from pyrdv.engine.event cimport TRACE_BEGIN, TRACE_END
 from pyrdv.engine.lanes cimport (
     lane_buffer, lane_early, lane_free, lane_id, lane_lookup, lane_take, lane_wait)
 from pyrdv.engine.op cimport op_complete, op_lookup
@@ -19,6 +20,7 @@ from pyrdv.engine.protocols.contract cimport (
 from pyrdv.engine.state cimport (
     LANE_BUFFERS, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST, OP_PIPING, OP_REFUSED,
     OP_SEND, OP_WAITING, PEER_UP, PROTOCOL_PIPELINE, REASON_PEER, engine_t, lane_t, op_t, peer_t)
+from pyrdv.engine.trace cimport trace_op
 from pyrdv.engine.wire cimport (
     PACKET_CHECKED, PACKET_CHUNK, PACKET_REFUSED, WIRE_HEADER, grant_t, header_t)
 from pyrdv.fabrics.contract cimport (
@@ -210,6 +212,7 @@ cdef int chunk_post(engine_t *e, peer_t *p, lane_t *lane) noexcept nogil:
         e.moving += 1
         e.counters.writes += 1
         e.counters.chunks_sent += 1
+        trace_op(e, TRACE_BEGIN, op, length, 0, 0)
     return status
 
 
@@ -275,6 +278,9 @@ cdef bint pipe_written(engine_t *e, const completion *c) noexcept nogil:
     e.moving -= 1
     lane.busy &= <uint8_t> ~bit
     op = lane.op
+    if op != NULL:
+        trace_op(e, TRACE_END, op, lane.lengths[c.id >> 32], 0,
+                 0 if c.status == FABRIC_OK else OP_INVALID)
     if c.status == FABRIC_OK:
         return True
     if op == NULL:

@@ -38,6 +38,7 @@ from libc.string cimport memset
 from pyrdv.engine.calling cimport peer_call
 from pyrdv.engine.control cimport control_post, control_request, header_fill
 from pyrdv.engine.copying cimport copy_past_caches, copy_plain
+from pyrdv.engine.event cimport TRACE_ANNOUNCE
 from pyrdv.engine.lanes cimport lane_buffer, lane_id, lane_stand, lane_unstand
 from pyrdv.engine.matching cimport message_keep, posted_find, posted_remove
 from pyrdv.engine.op cimport (
@@ -52,6 +53,7 @@ from pyrdv.engine.state cimport (
     REASON_PEER, STAND_NEVER,
     STAND_NONE, STAND_OWED, STAND_UP, STAND_WANTED, TELL, engine_t, message_t, op_t, peer_t,
     standing_t)
+from pyrdv.engine.trace cimport trace_op
 from pyrdv.engine.wire cimport (
     PACKET_ADVICE, PACKET_PLACED, PACKET_STAND, PACKET_SYNC, WIRE_HEADER, WIRE_RTS, header_t, rts_t)
 from pyrdv.fabrics.contract cimport (
@@ -122,6 +124,7 @@ cdef int place_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     e.counters.writes += 1
     e.counters.sends_placed += 1
     announcement_posted(e, p, &h)
+    trace_op(e, TRACE_ANNOUNCE, op, op.length, p.send_sequence - 1, 0)
     if op.flags & OP_SYNC:
         op.state = OP_WAITING
     else:
@@ -221,12 +224,15 @@ cdef void give_back(engine_t *e, peer_t *p, uint8_t slot) noexcept nogil:
         peer_activate(e, p)
 
 
+cdef inline void taken(op_t *op) noexcept nogil:
+    op.protocol = PROTOCOL_PLACED
+    op.reason = REASON_PEER
+
+
 cdef void take(engine_t *e, peer_t *p, op_t *op, uint8_t slot, uint64_t length, bint sync,
                uint64_t cookie) noexcept nogil:
     """Copy a matched message out; `sync`: its sender waits for DONE(`cookie`)."""
     cdef uint64_t room = length if length < op.length else op.length
-    op.protocol = PROTOCOL_PLACED
-    op.reason = REASON_PEER
     if room:
         copy_plain(op.buffer, lane_buffer(e, p.standing[1].lane, slot), room,
                    copy_past_caches(room))
@@ -270,7 +276,8 @@ cdef int placed_arrived(engine_t *e, peer_t *p, const header_t *h, const void *d
     posted_remove(e, op)
     if e.policy != NULL and e.policy.met != NULL:
         e.policy.met(e, p, op, h)
-    op_matched(e, op, p.rank, h.tag, h.length, h.content)
+    taken(op)
+    op_matched(e, op, p.rank, h.tag, h.length, h.content, p.recv_sequence)
     take(e, p, op, slot, h.length, h.flags & PACKET_SYNC, h.cookie)
     return VERDICT_TAKEN
 
@@ -281,7 +288,8 @@ cdef void placed_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
     cdef uint64_t length = m.length
     cdef bint sync = m.flags & PACKET_SYNC
     cdef uint8_t slot = m.slot
-    op_matched(e, op, m.peer, m.tag, length, m.content)
+    taken(op)
+    op_matched(e, op, m.peer, m.tag, length, m.content, m.number)
     message_release(e, m)
     take(e, p, op, slot, length, sync, cookie)
 

@@ -21,6 +21,7 @@ from pyrdv.engine.calling cimport peer_call
 from pyrdv.engine.choice.choose cimport choose_receive, place_missed
 from pyrdv.engine.choice.waiting cimport waiting_here
 from pyrdv.engine.control cimport control_post, control_request, header_fill
+from pyrdv.engine.event cimport TRACE_ANNOUNCE, TRACE_BEGIN
 from pyrdv.engine.matching cimport message_keep, posted_find, posted_remove
 from pyrdv.engine.op cimport (
     message_new, message_release, op_complete, op_cookie, op_fit, op_lookup,
@@ -35,6 +36,7 @@ from pyrdv.engine.state cimport (
     CHOICE_PIPELINE, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST, OP_READING, OP_RECV, OP_REFUSED,
     OP_REGISTERED, OP_SEND, OP_WAITING, PAIR_ACK, PEER_NEW, PEER_UP, PROTOCOL_GET,
     PROTOCOL_PIPELINE, REASON_ASKED, REASON_PEER, WAITS_THERE, engine_t, message_t, op_t, peer_t)
+from pyrdv.engine.trace cimport trace_op
 from pyrdv.engine.wire cimport (
     PACKET_ADVICE, PACKET_PIPED, PACKET_RESUME_RTR, PACKET_RTS, PACKET_RTS_ACK, PACKET_STOP_RTR,
     PACKET_WAITING, WIRE_HEADER, WIRE_RTS, header_t, rts_t)
@@ -68,6 +70,7 @@ cdef int rts_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
         op.state = OP_WAITING
         op.total = op.length
         announcement_posted(e, p, &rts.header)
+        trace_op(e, TRACE_ANNOUNCE, op, op.length, p.send_sequence - 1, 0)
         e.counters.sends_rendezvous += 1
     return status
 
@@ -104,11 +107,11 @@ cdef int rts_arrived(engine_t *e, peer_t *p, const header_t *h, const void *data
         posted_remove(e, op)
         if e.policy != NULL and e.policy.met != NULL:
             e.policy.met(e, p, op, h)
-        op_matched(e, op, p.rank, h.tag, h.length, h.content)
+        heard(e, op, h.flags)
+        op_matched(e, op, p.rank, h.tag, h.length, h.content, p.recv_sequence)
         op.cookie = h.cookie
         op.remote = rts.address
         op.remote_key = rts.key
-        heard(e, op, h.flags)
         get_start(e, p, op)
         place_missed(e, p, h.length)
         return VERDICT_TAKEN
@@ -134,11 +137,11 @@ cdef int rts_arrived(engine_t *e, peer_t *p, const header_t *h, const void *data
 
 
 cdef void get_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
-    op_matched(e, op, m.peer, m.tag, m.length, m.content)
+    heard(e, op, m.flags)
+    op_matched(e, op, m.peer, m.tag, m.length, m.content, m.number)
     op.cookie = m.cookie
     op.remote = m.remote
     op.remote_key = m.remote_key
-    heard(e, op, m.flags)
     op.pairing |= PAIR_ACK
     message_release(e, m)
     get_start(e, &e.peers[op.source], op)
@@ -200,6 +203,7 @@ cdef int get_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
         op.moved += piece
         op.state = OP_READING
         e.counters.reads += 1
+        trace_op(e, TRACE_BEGIN, op, piece, 0, 0)
         e.moving += 1
     elif status == FABRIC_AGAIN:
         return SERVED_AGAIN

@@ -34,6 +34,7 @@ from libc.string cimport memset
 from pyrdv.engine.calling cimport peer_call
 from pyrdv.engine.choice.choose cimport offer_for
 from pyrdv.engine.control cimport control_post, control_request, header_fill
+from pyrdv.engine.event cimport TRACE_ANNOUNCE, TRACE_BEGIN, TRACE_OFFER, TRACE_USED
 from pyrdv.engine.lanes cimport lanes_keep
 from pyrdv.engine.matching cimport posted_find, posted_remove
 from pyrdv.engine.op cimport (
@@ -50,6 +51,7 @@ from pyrdv.engine.state cimport (
     OP_OFFERED, OP_PEER_LOST, OP_POSTED, OP_RECV, OP_REFUSED, OP_SEND, OP_WRITING, OPS_PER_SLAB,
     PEER_NEW, PEER_UP, PROTOCOL_PUT, REASON_OFFER, REVOKE_ANSWERED, REVOKE_NONE, REVOKE_SENT,
     REVOKE_WANTED, engine_t, node_t, offer_t, op_t, peer_t)
+from pyrdv.engine.trace cimport trace_op
 from pyrdv.engine.wire cimport (
     PACKET_ADVICE, PACKET_FIN, PACKET_REFUSED, PACKET_REVOKE, PACKET_REVOKED, PACKET_RTR,
     PACKET_START, WIRE_HEADER, WIRE_RTR, WIRE_RTS, header_t, rtr_t)
@@ -98,6 +100,7 @@ cdef void rtr_offer(engine_t *e, op_t *op) noexcept nogil:
     if control_post(p, &rtr, WIRE_RTR) == FABRIC_OK:
         op.flags |= OP_OFFERED
         e.counters.rtrs_sent += 1
+        trace_op(e, TRACE_OFFER, op, op.length, 0, 0)
         profile_sent(e, op)
         e.counters.extra_packets += 1
         e.counters.extra_bytes += WIRE_RTR
@@ -115,10 +118,10 @@ cdef int start_arrived(engine_t *e, peer_t *p, const header_t *h, const void *da
     profile_used(e, p, h)
     # It took the place of an RTS, and FIN that of DONE.
     e.counters.extra_bytes -= WIRE_RTS - WIRE_HEADER
-    op_matched(e, op, p.rank, h.tag, h.length, h.content)
-    op.state = OP_LANDING
     op.protocol = PROTOCOL_PUT
     op.reason = REASON_OFFER
+    op_matched(e, op, p.rank, h.tag, h.length, h.content, p.recv_sequence)
+    op.state = OP_LANDING
     return VERDICT_TAKEN
 
 
@@ -186,6 +189,7 @@ cdef int put_post(engine_t *e, peer_t *p, op_t *op, header_t *start) noexcept no
         op.state = OP_WRITING
         e.counters.writes += 1
         e.moving += 1
+        trace_op(e, TRACE_BEGIN, op, piece, 0, 0)
     return status
 
 
@@ -205,6 +209,8 @@ cdef int start_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
         announcement_posted(e, p, &h)
         e.counters.sends_rendezvous += 1
         e.counters.rtrs_used += 1
+        trace_op(e, TRACE_USED, op, op.length, 0, 0)
+        trace_op(e, TRACE_ANNOUNCE, op, op.length, p.send_sequence - 1, 0)
     return status
 
 

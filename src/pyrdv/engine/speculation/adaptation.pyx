@@ -18,7 +18,9 @@ A2  A sender that said STOP and still gets a window of unused RTRs says it again
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.string cimport memset
 
-from pyrdv.engine.state cimport HABITS, engine_t, habit_t, op_t, peer_t
+from pyrdv.engine.event cimport TRACE_DROPPED
+from pyrdv.engine.state cimport HABITS, PROTOCOL_PUT, REASON_NONE, engine_t, habit_t, op_t, peer_t
+from pyrdv.engine.trace cimport trace_message
 from pyrdv.engine.wire cimport PACKET_RESUME, PACKET_STOP, header_t
 
 
@@ -51,6 +53,8 @@ cdef void give(engine_t *e, habit_t *habit, uint8_t advice) noexcept nogil:
 cdef void rtr_judged(engine_t *e, peer_t *p, uint32_t context, int32_t tag,
                      bint used) noexcept nogil:
     cdef habit_t *habit
+    if not used:
+        trace_message(e, TRACE_DROPPED, p.rank, context, tag, 0, 0, PROTOCOL_PUT, REASON_NONE)
     if e.adapt == 0:
         return
     habit = habit_of(e, context, p.rank, tag, True)

@@ -1,0 +1,5 @@
+"""Jobs."""
+
+from tests.support.fixtures import jobs
+
+__all__ = ["jobs"]
