@@ -5,8 +5,9 @@ from libc.stdint cimport int32_t, uint32_t
 
 from pyrdv.api.request cimport Request
 from pyrdv.api.status cimport Status
-from pyrdv.engine.calls cimport engine_lock, engine_unlock, wake_sleepers
+from pyrdv.engine.calls cimport engine_lock, engine_unlock
 from pyrdv.engine.engine cimport Engine
+from pyrdv.engine.sleeping cimport call_sleepers
 from pyrdv.progress.polling cimport patience_looks, patience_reset, patience_t, wait_turn
 
 import traceback
@@ -100,7 +101,7 @@ cdef class Grequest(Request):
         engine = self.comm.engine
         engine_lock(&engine.c.lock)
         adjust32(&engine.c.epoch, 1)
-        wake_sleepers(engine.c, engine.c.epoch - 1)
+        call_sleepers(engine.c)
         engine_unlock(&engine.c.lock)
 
     def complete(self, obj=None):
