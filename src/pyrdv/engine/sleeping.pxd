@@ -17,6 +17,8 @@ cdef void listener_finish(engine_t *e, listener_t *listener) noexcept nogil
 # An event loop comes; it goes, asleep or not.
 cdef void listener_add(engine_t *e, listener_t *listener) noexcept nogil
 cdef void listener_remove(engine_t *e, listener_t *listener) noexcept nogil
+# Something changed above the engine: have all who sleep look again, and who would fall asleep.
+cdef void have_all_look(engine_t *e) noexcept nogil
 # locked.  Have all who sleep look again.
 cdef void call_sleepers(engine_t *e) noexcept nogil
 

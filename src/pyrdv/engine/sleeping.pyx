@@ -12,7 +12,7 @@ S4  local_fd is drained by the last thread that was called, so each of them sees
 S5  A sleeper that wakes up for no reason calls nobody.  Otherwise two sleepers, each woken by the
     other, would never rest.
 """
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint32_t, uint64_t
 from posix.unistd cimport read, write
 
 from pyrdv.engine.state cimport engine_t, listener_t
@@ -23,6 +23,9 @@ from pyrdv.fabrics.contract cimport FABRIC_OK
 cdef extern from "lock.h" nogil:
     void engine_lock(uint32_t *lock)
     void engine_unlock(uint32_t *lock)
+
+cdef extern from "order.h" nogil:
+    void adjust32(uint32_t *where, int32_t amount)
 
 
 cdef void ring(int fd) noexcept nogil:
@@ -47,6 +50,13 @@ cdef void call_sleepers(engine_t *e) noexcept nogil:
             e.listening -= 1
             ring(listener.fd)
         listener = listener.next
+
+
+cdef void have_all_look(engine_t *e) noexcept nogil:
+    engine_lock(&e.lock)
+    adjust32(&e.epoch, 1)
+    call_sleepers(e)
+    engine_unlock(&e.lock)
 
 
 cdef bint arm(engine_t *e) noexcept nogil:

@@ -123,18 +123,27 @@ async def _complete(engine, request):
         watcher(engine, loop).discard(future)
 
 
+def awaited_elsewhere(engine, request):
+    """Whether somebody else awaits `request`, in this loop or another."""
+    watchers = [known() for known in list(engine.watchers.values())]
+    return any(request in list(found.waiting.values()) for found in watchers if found is not None)
+
+
 async def wait_request(engine, request):
     """Wait for `request` in the running loop; returns what ``request.wait()`` returns.
 
     A cancelled wait withdraws a receive that was not matched, or a send that was not announced.
     Else the message would be lost, or the peer already has its place: then the message wins.  The
-    wait goes on, asleep; it returns the message and the cancellation is dropped.
+    wait goes on, asleep; it returns the message and the cancellation is dropped.  A request that
+    others await, too, is left to them.
     """
     cancellations = []
     while engine is not None and not request.is_complete():
         try:
             await _complete(engine, request)
         except asyncio.CancelledError as error:
+            if not request.is_complete() and awaited_elsewhere(engine, request):
+                raise
             cancellations.append(error)
             request.Cancel()
     if cancellations and request.was_cancelled:
