@@ -326,4 +326,4 @@ def case_await_in_a_thread(comm):
     assert not thread.is_alive() and not failures
 
 
-run(globals())
+run(globals(), pairs=True)

@@ -237,4 +237,4 @@ def case_request_of_a_freed_communicator(comm):
     assert asyncio.run(one(request)) == "late"
 
 
-run(globals())
+run(globals(), pairs=True)

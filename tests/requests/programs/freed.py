@@ -110,7 +110,7 @@ def case_freed_without_a_communicator(comm):
 
 
 def case_freed_while_awaited(comm):
-    """Another thread frees what a loop awaits: the await ends at once, as that of a null request."""
+    """Another thread frees what a loop awaits: the await ends at once, as of a null request."""
     right, left = around(comm)
     makes = [*receives(comm, left).values(), MPI.Grequest.Start]
     for make in makes:
