@@ -1,4 +1,7 @@
-"""Requests in event loops, case by case."""
+"""Requests in event loops, case by case (field cases T02, T03, T05, T07, P09).
+
+Over RDMA devices: tests/verbs/test_progress.py.
+"""
 
 from pathlib import Path
 
@@ -14,3 +17,13 @@ CASES = [(name, case) for name in ("awaiting", "loops")
 @pytest.mark.parametrize(("name", "case"), CASES)
 def test_awaiting(programs, name, case):
     programs.check(PROGRAMS / f"{name}.py", case, 2)
+
+
+@pytest.mark.parametrize("case", case_names(PROGRAMS / "awaiting.py"))
+def test_two_pairs(programs, case):
+    programs.check(PROGRAMS / "awaiting.py", case, 4)
+
+
+@pytest.mark.parametrize("case", case_names(PROGRAMS / "awaiting.py"))
+def test_without_single_copy(programs, case):
+    programs.check(PROGRAMS / "awaiting.py", case, 2, env={"PYRDV_SINGLE_COPY": "off"})

@@ -7,7 +7,7 @@ import pytest
 from tests.support.jobs import case_names
 
 PROGRAMS = Path(__file__).parent / "programs"
-CASES = [(name, case) for name in ("persistent", "snapshots", "kinds")
+CASES = [(name, case) for name in ("persistent", "freed", "snapshots", "kinds")
          for case in case_names(PROGRAMS / f"{name}.py")]
 
 

@@ -31,12 +31,17 @@ def held():
             return left
 
 
-def run(namespace):
-    """Run every case of a program on all ranks; the first failure ends the job."""
+def run(namespace, pairs=False):
+    """Run every case of a program on all ranks; the first failure ends the job.
+
+    Arguments of the program, if there are any, name the cases to be run.  With `pairs` each two
+    ranks have a communicator of their own, for cases that two ranks play.
+    """
+    chosen = sys.argv[1:]
     for name, function in list(namespace.items()):
-        if not name.startswith("case_"):
+        if not name.startswith("case_") or chosen and name not in chosen:
             continue
-        comm = world.Dup()
+        comm = world.Split(world.rank // 2) if pairs else world.Dup()
         began = time.perf_counter()
         try:
             function(comm)

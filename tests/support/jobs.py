@@ -241,8 +241,9 @@ class Programs:
         self.make_jobs = make_jobs
         self.outcomes = {}
 
-    def check(self, path, case, n, *options, **more):
-        """Demand that `case` of the program passed on `n` ranks."""
+    def check(self, path, case, n, *options, only=None, **more):
+        """Demand that `case` of the program passed on `n` ranks; `only`: the cases to be run."""
+        more["args"] = tuple(only or ())
         key = (str(path), n, options, str(more))
         if key not in self.outcomes:
             jobs = self.make_jobs(self.make_folder())
@@ -262,5 +263,5 @@ class Programs:
         if case not in passed:
             later = "" if f"failed {case} " in outcome.out else " was not reached, or ended the job"
             pytest.fail(f"{case}{later}: {outcome}", pytrace=False)
-        if len(passed) == len(case_names(path)):
+        if len(passed) == len(only or case_names(path)):
             outcome.ok()

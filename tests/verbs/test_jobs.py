@@ -26,10 +26,10 @@ def test_two_ranks(programs, case, ring):
 
 
 @pytest.mark.parametrize(("name", "case"), [
-    (name, case) for name in ("kinds", "snapshots")
+    (name, case) for name in ("freed", "kinds", "snapshots")
     for case in case_names(REQUESTS / f"{name}.py")])
-def test_objects_and_buffers_are_told_apart(programs, name, case):
-    """A receive of one kind that meets the other, and what a send of an object takes along."""
+def test_requests(programs, name, case):
+    """Receives of one kind that meet the other, what sends of objects take along, freed ones."""
     programs.check(REQUESTS / f"{name}.py", case, 2)
 
 

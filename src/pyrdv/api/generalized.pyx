@@ -1,21 +1,15 @@
 # cython: language_level=3, nonecheck=True
 """Generalized requests: the user says when they are complete."""
 cimport cython
-from libc.stdint cimport int32_t, uint32_t
 
 from pyrdv.api.request cimport Request
 from pyrdv.api.status cimport Status
-from pyrdv.engine.calls cimport engine_lock, engine_unlock, wake_sleepers
-from pyrdv.engine.engine cimport Engine
+from pyrdv.engine.sleeping cimport have_all_look
 from pyrdv.progress.polling cimport patience_looks, patience_reset, patience_t, wait_turn
 
 import traceback
 
 from pyrdv.errors import Error, RequestError
-
-
-cdef extern from "order.h" nogil:
-    void adjust32(uint32_t *where, int32_t amount)
 
 
 cdef int call(function, before, args, kwargs) except -1:
@@ -90,18 +84,13 @@ cdef class Grequest(Request):
 
     def Complete(self):
         """Say that the operation is complete; any thread may."""
-        cdef Engine engine
         if self.twin is not None:
             self.twin.Complete()
             return
         if self.completed or not self.active:
             raise RequestError("a generalized request is completed once, after Start")
         self.completed = True
-        engine = self.comm.engine
-        engine_lock(&engine.c.lock)
-        adjust32(&engine.c.epoch, 1)
-        wake_sleepers(engine.c, engine.c.epoch - 1)
-        engine_unlock(&engine.c.lock)
+        have_all_look(self.comm.engine.c)
 
     def complete(self, obj=None):
         """`Complete`, with an object that ``wait()`` returns."""
@@ -169,7 +158,7 @@ cdef class Grequest(Request):
         if self.twin is not None:
             self.twin.Free()
         elif self.active:
-            self.active = False
+            self.retire()
             self.drop()
 
     cdef int drop(self) except -1:

@@ -89,6 +89,11 @@ cdef class ObjectSend(Request):
 
     cancel = Cancel
 
+    def Free(self):
+        """Forget the request; the object goes on, its memory stays alive."""
+        self.others = []
+        Request.Free(self)
+
 
 @cython.no_gc_clear
 cdef class ObjectRecv(Request):
@@ -171,7 +176,7 @@ cdef class ObjectRecv(Request):
             self.forgotten = True
             self.comm.engine.forsaken.add(self)
             self.register()
-        self.active = False
+        self.retire()
 
     cdef int let_go(self) except -1:
         self.stage = STAGE_DONE
@@ -296,11 +301,11 @@ cdef class ObjectRecv(Request):
         return 0
 
     cdef bint poll(self) except -1:
-        return self.advance()
+        return self.forgotten or self.advance()
 
     cdef int block(self) except -1:
         cdef Request part
-        while not self.advance():
+        while not self.poll():
             if self.op != NULL:
                 wait(self.comm.engine, self.op, self.generation)
             elif self.stage == STAGE_PARTS:

@@ -116,6 +116,11 @@ cdef class Together(Request):
             self.error = self.error or other.error
         return 0
 
+    def Free(self):
+        """Forget all of them; each goes on, its buffer stays alive."""
+        self.others = []
+        Request.Free(self)
+
 
 cdef Request all_of(CommBase comm, list requests):
     cdef Together made = Together.__new__(Together)

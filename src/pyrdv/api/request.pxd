@@ -39,6 +39,8 @@ cdef class Request:
     cdef int block(self) except -1
     # Complete: fill `status`, become null, raise what went wrong.
     cdef int report(self, Status status) except -1
+    # Become null without having been complete: who awaits it is told.
+    cdef void retire(self) noexcept
     # What lower-case wait() returns, after report.
     cdef object result(self)
 

@@ -21,6 +21,7 @@ from pyrdv.api.request_lists cimport (
 from pyrdv.api.status cimport Status
 from pyrdv.engine.calls cimport engine_cancel, engine_deaths, engine_release, engine_test
 from pyrdv.engine.lacking cimport complain
+from pyrdv.engine.sleeping cimport have_all_look
 from pyrdv.engine.state cimport (
     OP_CANCELLED, OP_COMPLETE, OP_ENDED, OP_FINALIZED, OP_NOT_REGISTERED, OP_TRUNCATED,
     PROMISE_EMPTY, op_t)
@@ -258,7 +259,7 @@ cdef class Request:
         """
         if self.origin is not None:
             self.origin.Cancel()
-        elif self.op != NULL and not self.comm.engine.closed:
+        elif self.active and self.op != NULL and not self.comm.engine.closed:
             engine_cancel(self.comm.engine.c, self.op)
 
     cancel = Cancel
@@ -275,6 +276,12 @@ cdef class Request:
                 forsake(self.comm, self.op, self.keeper)
         self.op = NULL
         self.keeper = None
+        self.retire()
+
+    cdef void retire(self) noexcept:
+        # Who awaits it finds it null.  MESSAGE_NO_PROC belongs to no communicator.
+        if self.active and self.comm is not None and usable(self.comm.engine):
+            have_all_look(self.comm.engine.c)
         self.active = False
 
     def free(self):

@@ -118,14 +118,6 @@ cdef void engine_release(engine_t *e, op_t *op) noexcept nogil
 # Whether `peer` ended in good order.
 cdef bint engine_peer_finished(engine_t *e, uint32_t peer) noexcept nogil
 
-# Sleeping (R7): prepare returns 1 when the thread may sleep on wait_fd, 0 when
-# something changed since `epoch`; finish must follow each prepare that returned 1.
-cdef bint engine_sleep_prepare(engine_t *e, uint32_t epoch) noexcept nogil
-cdef void engine_sleep_finish(engine_t *e) noexcept nogil
-
-# locked.  Wake other threads that sleep, if the epoch is not `epoch` any more.
-cdef void wake_sleepers(engine_t *e, uint32_t epoch) noexcept nogil
-
 # Whether `op` is not complete; no progress.
 cdef bint engine_under_way(engine_t *e, const op_t *op, uint32_t generation) noexcept nogil
 

@@ -1,11 +1,10 @@
 # cython: language_level=3
-"""The calls of the API on an engine: send, receive, probe, cancel, test, sleep."""
+"""The calls of the API on an engine: send, receive, probe, cancel, test."""
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
-from posix.unistd cimport read, write
 
 from pyrdv.engine.choice.choose cimport CHOSEN_NEVER, choose_eager, choose_send
 from pyrdv.engine.choice.waiting cimport waiting_begins, waiting_unknown
-from pyrdv.engine.event cimport TRACE_CHOOSE, TRACE_WAKE
+from pyrdv.engine.event cimport TRACE_CHOOSE
 from pyrdv.engine.looking cimport look_after, peer_unreachable
 from pyrdv.engine.lost cimport peer_fails
 from pyrdv.engine.matching cimport (
@@ -21,6 +20,7 @@ from pyrdv.engine.protocols.placed cimport place_drop
 from pyrdv.engine.protocols.rendezvous_put cimport (
     predicted, revoke_needed, revoke_start, rtr_offer)
 from pyrdv.engine.protocols.table cimport protocol_table, table_t
+from pyrdv.engine.sleeping cimport call_sleepers, wake_sleepers
 from pyrdv.engine.state cimport (
     ANY_PEER, OP_CANCELLED, OP_COMPLETE, OP_LACKING, OP_LANELESS, OP_MATCH, OP_NOT_REGISTERED,
     OP_NO_MEMORY, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING, OP_RECV,
@@ -29,7 +29,7 @@ from pyrdv.engine.state cimport (
     peer_t)
 from pyrdv.engine.step cimport announce, keep_moving, maintain, step, turn
 from pyrdv.engine.trace cimport (
-    trace_due, trace_event, trace_exact, trace_read, trace_op, trace_post, trace_sent, trace_sleep)
+    trace_due, trace_exact, trace_read, trace_op, trace_post, trace_sent)
 from pyrdv.engine.wire cimport CONTENT_BUFFER, CONTENT_OBJECT
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_OK
 from pyrdv.memory.mappings cimport owner_t
@@ -44,12 +44,6 @@ cdef enum:
 
 
 cdef const table_t *TABLE = protocol_table()
-
-
-cdef void wake_sleepers(engine_t *e, uint32_t epoch) noexcept nogil:
-    cdef uint64_t one = 1
-    if e.sleepers and e.epoch != epoch:
-        write(e.local_fd, &one, sizeof(one))
 
 
 cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, void *data,
@@ -302,7 +296,7 @@ cdef bint engine_cancel(engine_t *e, op_t *op) noexcept nogil:
         done = True
     if done:
         op_complete(e, op, OP_CANCELLED)
-        wake_sleepers(e, e.epoch - 1)
+        call_sleepers(e)
     engine_unlock(&e.lock)
     return done
 
@@ -436,48 +430,6 @@ cdef bint engine_peer_finished(engine_t *e, uint32_t peer) noexcept nogil:
     # Without the lock: the caller looks again, for both only ever grow.
     cdef int state = glance8(&e.peers[peer].state)
     return state == PEER_CLOSED or state != PEER_LOST and glance8(&e.peers[peer].finished)
-
-
-cdef bint engine_sleep_prepare(engine_t *e, uint32_t epoch) noexcept nogil:
-    """Invariant (no lost wake-up): a thread sleeps only after, under the lock, nothing
-    had changed since its own check, every fabric was armed and then found empty.
-    What happens later makes wait_fd readable: by the fabric (F8), or by local_fd
-    when another thread makes the progress.  local_fd is drained by the last
-    sleeper only, so that each of them sees it."""
-    cdef int i
-    cdef bint quiet
-    engine_lock(&e.lock)
-    quiet = e.epoch == epoch and e.starved == 0 and e.lane_work == 0
-    if quiet:
-        for i in range(e.fabric_count):
-            if e.fabrics[i].ops.arm(e.fabrics[i]) != FABRIC_OK:
-                quiet = False
-        if quiet:
-            e.sleepers += 1
-            trace_sleep(e)
-        elif e.sleepers == 0:
-            for i in range(e.fabric_count):
-                e.fabrics[i].ops.disarm(e.fabrics[i])
-    engine_unlock(&e.lock)
-    return quiet
-
-
-cdef void engine_sleep_finish(engine_t *e) noexcept nogil:
-    cdef int i
-    cdef uint64_t drained
-    engine_lock(&e.lock)
-    e.sleepers -= 1
-    trace_event(e, TRACE_WAKE, ANY_PEER)
-    for i in range(e.fabric_count):
-        e.fabrics[i].ops.disarm(e.fabrics[i])
-    if e.sleepers == 0:
-        read(e.local_fd, &drained, sizeof(drained))
-    else:
-        # The fabrics are disarmed under the others: have them look and arm again.
-        drained = 1
-        write(e.local_fd, &drained, sizeof(drained))
-    maintain(e)
-    engine_unlock(&e.lock)
 
 
 cdef bint engine_under_way(engine_t *e, const op_t *op, uint32_t generation) noexcept nogil:

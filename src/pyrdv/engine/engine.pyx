@@ -9,8 +9,7 @@ from posix.unistd cimport close, getpid
 from pyrdv.engine.calling cimport peer_call
 from pyrdv.engine.calls cimport (
     counts_t, engine_cancel, engine_counts, engine_lock, engine_probe, engine_release,
-    engine_sleep_finish, engine_sleep_prepare, engine_turn, engine_unlock, envelope_t,
-    wake_sleepers)
+    engine_turn, engine_unlock, envelope_t)
 from pyrdv.engine.choice.costs cimport figures_configure
 from pyrdv.engine.lanes cimport lanes_configure
 from pyrdv.engine.looking cimport look_every
@@ -19,6 +18,7 @@ from pyrdv.engine.op cimport cache_open, pools_free, pools_reserve
 from pyrdv.engine.opening cimport add_fabrics, open_wait, set_allowance
 from pyrdv.engine.peer cimport peer_connect, peers_abandon
 from pyrdv.engine.protocols.finish cimport finish_post
+from pyrdv.engine.sleeping cimport call_sleepers, wake_sleepers
 from pyrdv.engine.speculation.policies cimport policy_choose, policy_free
 from pyrdv.engine.state cimport (
     ANY_PEER, ANY_TAG_, FABRICS_MAX, OP_CANCELLING, OP_COMPLETE, OP_ENDED, OP_FREE,
@@ -199,11 +199,6 @@ cdef class Engine:
     def size(self):
         """Number of ranks."""
         return self.c.size
-
-    @property
-    def wait_fd(self):
-        """Descriptor that becomes readable when an armed engine has work."""
-        return self.c.wait_fd
 
     def step(self):
         """Make one turn of progress; returns how many things happened."""
@@ -397,14 +392,6 @@ cdef class Engine:
         """Changes whenever something happened that a waiter may care for."""
         return glance32(&self.c.epoch)
 
-    def arm(self, uint32_t epoch):
-        """Make `wait_fd` speak; False if something happened since `epoch`."""
-        return engine_sleep_prepare(self.c, epoch)
-
-    def disarm(self):
-        """Undo an `arm` that returned True."""
-        engine_sleep_finish(self.c)
-
     def reap(self):
         """Release orphaned operations that are complete; returns those still under way."""
         cdef Orphan orphan
@@ -439,7 +426,7 @@ cdef class Engine:
             engine_lock(&self.c.lock)
             trace_end(self.c)
             peers_abandon(self.c)
-            wake_sleepers(self.c, self.c.epoch - 1)
+            call_sleepers(self.c)
             engine_unlock(&self.c.lock)
             self.matched.clear()
             self.forsaken.clear()

@@ -13,7 +13,8 @@ later.  What depends on it is neither lost nor complete then, so:
 """
 from libc.stdint cimport uint32_t
 
-from pyrdv.engine.calls cimport engine_lock, engine_unlock, wake_sleepers
+from pyrdv.engine.calls cimport engine_lock, engine_unlock
+from pyrdv.engine.sleeping cimport wake_sleepers
 from pyrdv.engine.engine cimport Engine
 from pyrdv.engine.state cimport (
     ANY_PEER, OP_COMPLETE, OP_LACKING, OP_POSTED, OP_QUEUED, OP_RECV, OP_SEND, OP_WAITING, engine_t,

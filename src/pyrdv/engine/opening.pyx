@@ -63,7 +63,6 @@ cdef int open_wait(engine_t *e) except -1:
         raise OSError("no file descriptor left for the engine; raise `ulimit -n`")
     memset(&event, 0, sizeof(event))
     event.events = EPOLLIN
-    epoll_ctl(e.wait_fd, EPOLL_CTL_ADD, e.local_fd, &event)
     for i in range(e.fabric_count):
         if e.fabrics[i].wake_fd >= 0:
             epoll_ctl(e.wait_fd, EPOLL_CTL_ADD, e.fabrics[i].wake_fd, &event)

@@ -405,6 +405,12 @@ cdef struct policy_t:
     # * DONE, GRANT or RTS-ACK came for send `op`.
     void (*answered)(engine_t *e, peer_t *p, op_t *op) noexcept nogil
 
+cdef struct listener_t:         # an event loop that sleeps on wait_fd and on fd
+    listener_t *next
+    int fd                      # eventfd: calls it
+    bint asleep
+    bint called                 # since it fell asleep
+
 cdef struct engine_t:
     uint32_t lock
     uint32_t rank, size
@@ -478,12 +484,16 @@ cdef struct engine_t:
     uint64_t look_ns            # calls look after the peers so often; 0: by turns only
     uint64_t look_ticks         # the same in ticks
     uint64_t looked             # ticks of the last such look
-    uint32_t sleepers           # threads asleep on wait_fd
+    uint32_t sleepers           # threads asleep on wait_fd and local_fd
+    uint32_t called             # those of them that were called and have not seen it yet
+    uint32_t calls              # how often such threads were called
+    listener_t *listeners       # event loops that sleep now and then
+    uint32_t listening          # those of them that sleep and were not called
     uint32_t epoch              # changes whenever a waiter might have something to see
     uint32_t idle_turns         # turns in a row in which nothing happened
     uint32_t busy_turns
-    int local_fd                # eventfd: wakes sleepers when another thread made progress
-    int wait_fd                 # epoll over the fabrics' wake_fd and local_fd
+    int local_fd                # eventfd: calls sleepers when another thread made progress
+    int wait_fd                 # epoll over the fabrics' wake_fd
     uint32_t peers_left         # other peers neither closed nor lost
     uint32_t peers_lost         # peers that died; glanced at without the lock
     completion batch[POLL_BATCH]

@@ -1,17 +1,19 @@
 """Awaiting requests in an asyncio event loop, without polling.
 
-While something is awaited the engine is *armed*: any event makes its
-descriptor readable, the loop calls `Watcher.ready`, which makes progress and
+While something is awaited the loop is a *listener* of the engine: any event makes a
+descriptor of it readable, the loop calls `Watcher.ready`, which makes progress and
 arms again.  Nothing awaited means nothing registered with the loop.
 
 A loop owns its watcher: by the callback that is registered with it, and by
 nothing else.  The engine knows loop and watcher by weak references only, so a
 loop that is closed, perhaps with waits left over, takes its watcher with it,
-which then disarms the engine.
+and so the listener, which then disarms the engine.
 """
 
 import asyncio
 from weakref import ref
+
+from pyrdv.engine.listener import Listener
 
 
 class Watcher:
@@ -26,17 +28,16 @@ class Watcher:
     def __init__(self, engine, loop):
         self.engine = engine
         self.loop = loop
+        self.listener = Listener(engine)
         self.waiting = {}
         self.armed = False
-
-    def __del__(self):
-        self.disarm()
 
     def add(self, request):
         """A future that ends when `request` is complete."""
         future = self.loop.create_future()
         if not self.waiting:
-            self.loop.add_reader(self.engine.wait_fd, self.ready)
+            for fd in self.listener.fds:
+                self.loop.add_reader(fd, self.ready)
         self.waiting[future] = request
         if not self.armed:
             self.arm()
@@ -45,7 +46,8 @@ class Watcher:
     def discard(self, future):
         """Forget `future`; with the last one the loop is left alone."""
         if self.waiting.pop(future, None) is not None and not self.waiting:
-            self.loop.remove_reader(self.engine.wait_fd)
+            for fd in self.listener.fds:
+                self.loop.remove_reader(fd)
             self.disarm()
 
     def arm(self):
@@ -55,7 +57,7 @@ class Watcher:
             self.look()
             if not self.waiting:
                 return
-            if self.engine.arm(epoch):
+            if self.listener.arm(epoch):
                 self.armed = True
                 return
             if not self.engine.step():
@@ -67,7 +69,7 @@ class Watcher:
         """Take the arming back."""
         if self.armed:
             self.armed = False
-            self.engine.disarm()
+            self.listener.disarm()
 
     def look(self):
         """Complete the futures of complete requests."""
@@ -121,18 +123,27 @@ async def _complete(engine, request):
         watcher(engine, loop).discard(future)
 
 
+def awaited_elsewhere(engine, request):
+    """Whether somebody else awaits `request`, in this loop or another."""
+    watchers = [known() for known in list(engine.watchers.values())]
+    return any(request in list(found.waiting.values()) for found in watchers if found is not None)
+
+
 async def wait_request(engine, request):
     """Wait for `request` in the running loop; returns what ``request.wait()`` returns.
 
     A cancelled wait withdraws a receive that was not matched, or a send that was not announced.
     Else the message would be lost, or the peer already has its place: then the message wins.  The
-    wait goes on, asleep; it returns the message and the cancellation is dropped.
+    wait goes on, asleep; it returns the message and the cancellation is dropped.  A request that
+    others await, too, is left to them.
     """
     cancellations = []
     while engine is not None and not request.is_complete():
         try:
             await _complete(engine, request)
         except asyncio.CancelledError as error:
+            if not request.is_complete() and awaited_elsewhere(engine, request):
+                raise
             cancellations.append(error)
             request.Cancel()
     if cancellations and request.was_cancelled:

@@ -4,6 +4,7 @@ from asyncio import AbstractEventLoop, Future
 from typing import Any, Protocol
 
 from ..engine.engine import Engine
+from ..engine.listener import Listener
 
 class _Awaitable(Protocol):
     """What a request offers to those who wait for it."""
@@ -17,10 +18,10 @@ class _Awaitable(Protocol):
 class Watcher:
     engine: Engine
     loop: AbstractEventLoop
+    listener: Listener
     waiting: dict[Future[None], _Awaitable]
     armed: bool
     def __init__(self, engine: Engine, loop: AbstractEventLoop) -> None: ...
-    def __del__(self) -> None: ...
     def add(self, request: _Awaitable) -> Future[None]: ...
     def discard(self, future: Future[None]) -> None: ...
     def arm(self) -> None: ...

@@ -4,7 +4,7 @@
 A waiter first polls with the GIL (a reply often takes about a microsecond,
 less than handing the GIL over), then without it for ``engine.spin_ns``, then
 yields the processor between polls for ``engine.yield_ns``, then sleeps on the
-engine's descriptor.  What happens meanwhile prolongs the yielding, for more may
+engine's descriptors.  What happens meanwhile prolongs the yielding, for more may
 follow.  Who sleeps is late, by the time that a wake-up takes, and holds up its
 peer.  So if a sleep ends soon, later waiters yield up to 2**DOUBLINGS times as
 long; long sleeps take that back.  More ranks than cores get no spinning, only
@@ -20,10 +20,10 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from pyrdv.engine.calls cimport (
     cpu_relax, engine_abandon, engine_awaits, engine_deaths, engine_hopeless, engine_peer_ended,
-    engine_peers_left, engine_probe, engine_room, engine_sleep_finish, engine_sleep_prepare,
-    engine_test, engine_turn, envelope_t)
+    engine_peers_left, engine_probe, engine_room, engine_test, engine_turn, envelope_t)
 from pyrdv.engine.engine cimport Engine
 from pyrdv.engine.lacking cimport complain
+from pyrdv.engine.sleeping cimport sleep_finish, sleep_prepare
 from pyrdv.engine.state cimport ANY_PEER, OP_FINALIZED, engine_t, op_t, ticks_scale
 from pyrdv.engine.trace cimport ticks_now, trace_clock
 
@@ -117,15 +117,17 @@ cdef inline uint32_t learned(uint32_t longer, uint64_t yields, uint64_t waited,
 
 
 cdef bint sleep(engine_t *e, patience_t *p, uint64_t spin) noexcept nogil:
-    cdef pollfd wanted
+    cdef pollfd wanted[2]
+    cdef uint32_t call
     cdef uint64_t now
     cdef bint came
-    cdef bint slept = engine_sleep_prepare(e, p.epoch)
+    cdef bint slept = sleep_prepare(e, p.epoch, &call)
     if slept:
-        wanted.fd = e.wait_fd
-        wanted.events = POLLIN
-        poll(&wanted, 1, SLICE_MS)
-        engine_sleep_finish(e)
+        wanted[0].fd = e.wait_fd
+        wanted[1].fd = e.local_fd
+        wanted[0].events = wanted[1].events = POLLIN
+        poll(wanted, 2, SLICE_MS)
+        sleep_finish(e, call)
     came = not slept or engine_turn(e)
     now = ticks_now()
     trace_clock(e, now)

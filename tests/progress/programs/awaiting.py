@@ -143,6 +143,60 @@ def case_cancelled_receive_is_withdrawn(comm):
         comm.Send(np.full(4, 3.0), 0, 5)
 
 
+def case_one_of_several_awaits_is_cancelled(comm):
+    """The request is left to the others, who get its message; the last one withdraws it."""
+    other = 1 - comm.rank
+    other_loop = []
+
+    async def one(request):
+        return await request
+
+    async def main(kind):
+        room = np.zeros(10)
+        request = comm.Irecv(room, other, 5) if kind == "Irecv" else comm.irecv(None, other, 5)
+        thread = threading.Thread(target=lambda: other_loop.append(asyncio.run(one(request))))
+        first, second, third = (asyncio.create_task(one(request)) for _ in range(3))
+        if kind == "another loop":
+            thread.start()
+        await asyncio.sleep(0.05)
+        first.cancel()
+        with raises(asyncio.CancelledError):
+            await asyncio.wait_for(first, 30)
+        if kind == "another loop":
+            for task in (second, third):
+                task.cancel()
+                with raises(asyncio.CancelledError):
+                    await task
+        assert request
+        await asyncio.to_thread(comm.Barrier)
+        if kind == "Irecv":
+            await asyncio.gather(second, third)
+            assert (room == 3).all()
+        elif kind == "irecv":
+            assert sorted(await asyncio.gather(second, third), key=str) == [None, "message"]
+        elif kind == "another loop":
+            await asyncio.to_thread(thread.join, 30)
+            assert other_loop == ["message"]
+        else:
+            for task in (second, third):
+                task.cancel()
+            ends = await asyncio.gather(second, third, return_exceptions=True)
+            assert [type(end) for end in ends] == [asyncio.CancelledError] * 2
+        assert not request
+
+    for kind in ("Irecv", "irecv", "another loop", "all are cancelled"):
+        if comm.rank == 0:
+            asyncio.run(main(kind))
+        else:
+            comm.Barrier()
+            if kind == "Irecv":
+                comm.Send(np.full(10, 3.0), other, 5)
+            elif kind != "all are cancelled":
+                comm.send("message", other, 5)
+    comm.Barrier()
+    assert not comm.Iprobe()
+
+
 def case_awaits_of_all_kinds(comm):
     """`await` gives what wait() gives, for sends, receives and objects; errors are raised."""
     other = 1 - comm.rank
@@ -272,4 +326,4 @@ def case_await_in_a_thread(comm):
     assert not thread.is_alive() and not failures
 
 
-run(globals())
+run(globals(), pairs=True)

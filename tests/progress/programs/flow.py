@@ -16,20 +16,21 @@ MIB = 1 << 20
 
 def case_progress_outside_of_calls(comm):
     """P02: rank 0 starts a 4 MB send, then reads a pipe that rank 1 writes after its receive."""
+    fifo = f"fifo-{MPI.COMM_WORLD.rank // 2}"
     if comm.rank == 0:
-        os.mkfifo("fifo")
+        os.mkfifo(fifo)
         comm.Barrier()
         request = comm.isend(np.ones(500_000), 1)
         began = time.monotonic()
-        with open("fifo") as pipe:
+        with open(fifo) as pipe:
             assert pipe.read() == "received"
         assert time.monotonic() - began < 10
         request.wait()
-        os.unlink("fifo")
+        os.unlink(fifo)
     else:
         comm.Barrier()
         assert comm.recv(None, 0).sum() == 500_000
-        with open("fifo", "w") as pipe:
+        with open(fifo, "w") as pipe:
             pipe.write("received")
 
 
@@ -116,12 +117,13 @@ def case_many_outstanding_of_many_threads(comm):
 
 
 def case_receiver_posts_late(comm):
-    """P05, shrunk to 4000: the receiver sleeps 1 ms every 100; the worst gap stays small.
+    """P05, shrunk to 4000: the receiver sleeps 1 ms every 100; no message stalls for that.
 
-    The table says 50 ms; a second tells a stall from a busy test machine.
+    The table says that no gap is above 50 ms.  Here it may be, now and then, on a busy machine;
+    a stall of the library would come with most of the 40 sleeps.
     """
     room = np.empty(16)
-    worst = 0
+    stalls = []
     for number in range(4000):
         began = time.perf_counter()
         if comm.rank == 0:
@@ -132,22 +134,24 @@ def case_receiver_posts_late(comm):
                 time.sleep(0.001)
             comm.Recv(room, 0)
             comm.Send(room, 0)
-        worst = max(worst, time.perf_counter() - began)
-    assert worst < 1.0, worst
+        if time.perf_counter() - began > 0.2:
+            stalls.append(time.perf_counter() - began)
+    assert len(stalls) < 4, stalls
 
 
 def case_rare_polls_see_the_message(comm):
     """P06: a poller that sleeps 50 ms between its looks needs at most two."""
+    sent = f"sent-{MPI.COMM_WORLD.rank // 2}"
     for size in (8, 5000, 2 * MIB):
         if comm.rank == 1:
             request = comm.Isend(np.zeros(size, np.uint8), 0)
-            open("sent", "w").close()
+            open(sent, "w").close()
             request.Wait()
             comm.Barrier()
         else:
-            while not os.path.exists("sent"):
+            while not os.path.exists(sent):
                 time.sleep(0.01)
-            os.unlink("sent")
+            os.unlink(sent)
             time.sleep(0.2)
             looks = 1
             while not comm.Iprobe():
@@ -241,7 +245,7 @@ def case_first_contact_at_once(comm):
         for where in comms:
             where.Free()
     states = MPI._world.engine.peer_states()
-    assert states[other] == "up"
+    assert states[MPI.COMM_WORLD.rank ^ 1] == "up"
 
 
 def case_waiting_costs_nothing(comm):
@@ -352,4 +356,4 @@ def case_pickled_once_sent_often(comm):
         comm.isend_pickled(*objects.dumps("small"), other).wait()
 
 
-run(globals())
+run(globals(), pairs=True)

@@ -3,11 +3,13 @@
 import asyncio
 import gc
 import os
+import threading
 import time
 import weakref
 
 import numpy as np
 
+from pyrdv import MPI
 from tests.support.cases import cpu_seconds, run
 
 
@@ -140,6 +142,91 @@ def case_timed_out_receive_sleeps(comm):
         comm.Send(np.full(1_000_000, 5.0), 0, 1)
 
 
+def sleeps():
+    """How often anybody of this process fell asleep, or tried to."""
+    return MPI._world.engine.fabrics[0].counters["sleeps"]
+
+
+def await_in_loop(comm, tag, into, together):
+    """Await an object in a loop of this thread, which another rank sends later."""
+    together.wait()
+    into[tag] = asyncio.run(one(comm.irecv(None, 1 - comm.rank, tag)))
+
+
+def block_in_call(comm, tag, into, together):
+    together.wait()
+    into[tag] = comm.recv(None, 1 - comm.rank, tag)
+
+
+def case_sleepers_let_each_other_sleep(comm):
+    """P09, T07: threads in waits and loops that await, all idle, and none wakes another one.
+
+    A wait looks around ten times in a second.  When one wakes the next one, there are thousands.
+    """
+    ways = (await_in_loop, block_in_call, await_in_loop, block_in_call)
+    other = 1 - comm.rank
+    if comm.rank == 1:
+        for tag in range(4):
+            comm.recv(None, other, 50)
+            comm.send(tag, other, tag)
+        return
+    got, together = {}, threading.Barrier(5)
+    threads = [threading.Thread(target=way, args=(comm, tag, got, together))
+               for tag, way in enumerate(ways)]
+    for thread in threads:
+        thread.start()
+    together.wait()
+    for tag, thread in enumerate(threads):
+        # Each message wakes all who are left, and they fall asleep again.
+        time.sleep(0.2)
+        before = sleeps()
+        time.sleep(0.8)
+        slept = sleeps() - before
+        assert slept < 150, (tag, slept)
+        comm.send(None, other, 50)
+        thread.join(30)
+        assert not thread.is_alive() and got[tag] == tag
+    assert got == dict(enumerate(range(4)))
+
+
+def case_a_busy_loop_keeps_nobody_awake(comm):
+    """A loop that computes while a wait is armed is called once, and others sleep meanwhile."""
+    other = 1 - comm.rank
+    if comm.rank == 1:
+        comm.recv(None, other, 50)
+        for tag in (1, 2):
+            comm.send("something", other, tag)
+        comm.recv(None, other, 51)
+        comm.send("last", other, 3)
+        comm.send("late", other, 4)
+        return
+    busy, done = threading.Event(), threading.Event()
+
+    async def main():
+        task = asyncio.ensure_future(one(comm.irecv(None, other, 4)))
+        await asyncio.sleep(0.05)
+        busy.set()
+        done.wait(60)                       # the loop hears nothing
+        return await task
+
+    got = []
+    thread = threading.Thread(target=lambda: got.append(asyncio.run(main())))
+    thread.start()
+    assert busy.wait(30)
+    comm.send(None, other, 50)
+    for tag in (1, 2):                      # the loop is called, and does not answer
+        assert comm.recv(None, other, tag) == "something"
+    later = threading.Timer(1, comm.send, (None, other, 51))
+    later.start()
+    before = sleeps()
+    assert comm.recv(None, other, 3) == "last"
+    assert sleeps() - before < 150, sleeps() - before
+    later.join()
+    done.set()
+    thread.join(30)
+    assert got == ["late"]
+
+
 def case_request_of_a_freed_communicator(comm):
     """Its requests go on, and can be awaited."""
     other = 1 - comm.rank
@@ -150,4 +237,4 @@ def case_request_of_a_freed_communicator(comm):
     assert asyncio.run(one(request)) == "late"
 
 
-run(globals())
+run(globals(), pairs=True)

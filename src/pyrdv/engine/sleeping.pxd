@@ -1,0 +1,34 @@
+# cython: language_level=3
+"""Sleeping until something happens (R7): threads that wait, and event loops.
+
+Everything runs in a call.  The functions take the engine's lock unless they say *locked*.
+"""
+from libc.stdint cimport uint32_t
+
+from pyrdv.engine.state cimport engine_t, listener_t
+
+# Whether this thread may sleep, on wait_fd and local_fd; False when something changed since
+# `epoch`.  If it may, `sleep_finish` must follow with the `call` that was filled here.
+cdef bint sleep_prepare(engine_t *e, uint32_t epoch, uint32_t *call) noexcept nogil
+cdef void sleep_finish(engine_t *e, uint32_t call) noexcept nogil
+# The same for an event loop, which sleeps on wait_fd and listener.fd.
+cdef bint listener_prepare(engine_t *e, listener_t *listener, uint32_t epoch) noexcept nogil
+cdef void listener_finish(engine_t *e, listener_t *listener) noexcept nogil
+# An event loop comes; it goes, asleep or not.
+cdef void listener_add(engine_t *e, listener_t *listener) noexcept nogil
+cdef void listener_remove(engine_t *e, listener_t *listener) noexcept nogil
+# Something changed above the engine: have all who sleep look again, and who would fall asleep.
+cdef void have_all_look(engine_t *e) noexcept nogil
+# locked.  Have all who sleep look again.
+cdef void call_sleepers(engine_t *e) noexcept nogil
+
+
+# locked.  Whether somebody sleeps who was not called since.
+cdef inline bint somebody_sleeps(const engine_t *e) noexcept nogil:
+    return e.sleepers > e.called or e.listening != 0
+
+
+# locked.  Have them look again, if the epoch is not `epoch` any more.
+cdef inline void wake_sleepers(engine_t *e, uint32_t epoch) noexcept nogil:
+    if somebody_sleeps(e) and e.epoch != epoch:
+        call_sleepers(e)

@@ -1,0 +1,168 @@
+# cython: language_level=3
+"""Sleeping until something happens (R7): threads that wait, and event loops.
+
+S1  No wake-up is lost: a sleeper has, under the lock, armed every fabric and found that nothing
+    changed since its own look.
+S2  What a fabric notices makes wait_fd readable (F8).  The first who wakes up takes the arming
+    back, and arms the fabrics anew for the others; if that finds something, the others are called.
+S3  What another thread does calls the sleepers: threads by local_fd, each event loop by a
+    descriptor of its own.  A loop may be busy for long, and nobody else should wait for that.
+S4  local_fd is drained by the last thread that was called, so each of them sees its call.  No
+    thread falls asleep before that: local_fd would wake it at once.
+S5  A sleeper that wakes up for no reason calls nobody.  Otherwise two sleepers, each woken by the
+    other, would never rest.
+"""
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+from posix.unistd cimport read, write
+
+from pyrdv.engine.event cimport TRACE_WAKE
+from pyrdv.engine.state cimport ANY_PEER, engine_t, listener_t
+from pyrdv.engine.step cimport maintain
+from pyrdv.engine.trace cimport trace_event, trace_sleep
+from pyrdv.fabrics.contract cimport FABRIC_OK
+
+
+cdef extern from "lock.h" nogil:
+    void engine_lock(uint32_t *lock)
+    void engine_unlock(uint32_t *lock)
+
+cdef extern from "order.h" nogil:
+    void adjust32(uint32_t *where, int32_t amount)
+
+
+cdef void ring(int fd) noexcept nogil:
+    cdef uint64_t one = 1
+    write(fd, &one, sizeof(one))
+
+
+cdef void drain(int fd) noexcept nogil:
+    cdef uint64_t drained
+    read(fd, &drained, sizeof(drained))
+
+
+cdef void call_sleepers(engine_t *e) noexcept nogil:
+    cdef listener_t *listener = e.listeners
+    if e.sleepers > e.called:
+        e.calls += 1
+        e.called = e.sleepers
+        ring(e.local_fd)
+    while e.listening and listener != NULL:
+        if listener.asleep and not listener.called:
+            listener.called = True
+            e.listening -= 1
+            ring(listener.fd)
+        listener = listener.next
+
+
+cdef void have_all_look(engine_t *e) noexcept nogil:
+    engine_lock(&e.lock)
+    adjust32(&e.epoch, 1)
+    call_sleepers(e)
+    engine_unlock(&e.lock)
+
+
+cdef bint arm(engine_t *e) noexcept nogil:
+    """Arm every fabric; False if one has something."""
+    cdef int i
+    cdef bint quiet = True
+    for i in range(e.fabric_count):
+        if e.fabrics[i].ops.arm(e.fabrics[i]) != FABRIC_OK:
+            quiet = False
+    return quiet
+
+
+cdef void disarm(engine_t *e) noexcept nogil:
+    cdef int i
+    for i in range(e.fabric_count):
+        e.fabrics[i].ops.disarm(e.fabrics[i])
+
+
+cdef bint prepare(engine_t *e, uint32_t epoch) noexcept nogil:
+    if e.epoch != epoch or e.starved or e.lane_work:
+        return False
+    if arm(e):
+        return True
+    # Some fabric is not armed now, whoever sleeps (S1).
+    disarm(e)
+    call_sleepers(e)
+    return False
+
+
+cdef void awake(engine_t *e) noexcept nogil:
+    """Somebody is awake who slept, and counts no more (S2)."""
+    cdef uint32_t epoch = e.epoch
+    disarm(e)
+    maintain(e)
+    if somebody_sleeps(e) and (e.epoch != epoch or not arm(e)):
+        call_sleepers(e)
+
+
+cdef bint sleep_prepare(engine_t *e, uint32_t epoch, uint32_t *call) noexcept nogil:
+    cdef bint quiet
+    engine_lock(&e.lock)
+    quiet = e.called == 0 and prepare(e, epoch)
+    if quiet:
+        e.sleepers += 1
+        call[0] = e.calls
+        trace_sleep(e)
+    engine_unlock(&e.lock)
+    return quiet
+
+
+cdef void sleep_finish(engine_t *e, uint32_t call) noexcept nogil:
+    engine_lock(&e.lock)
+    e.sleepers -= 1
+    trace_event(e, TRACE_WAKE, ANY_PEER)
+    if call != e.calls:
+        e.called -= 1
+        if e.called == 0:
+            drain(e.local_fd)
+    awake(e)
+    engine_unlock(&e.lock)
+
+
+cdef bint listener_prepare(engine_t *e, listener_t *listener, uint32_t epoch) noexcept nogil:
+    cdef bint quiet
+    engine_lock(&e.lock)
+    quiet = prepare(e, epoch)
+    if quiet:
+        listener.asleep = True
+        listener.called = False
+        e.listening += 1
+        trace_sleep(e)
+    engine_unlock(&e.lock)
+    return quiet
+
+
+cdef void finish(engine_t *e, listener_t *listener) noexcept nogil:
+    listener.asleep = False
+    trace_event(e, TRACE_WAKE, ANY_PEER)
+    if listener.called:
+        drain(listener.fd)
+    else:
+        e.listening -= 1
+    awake(e)
+
+
+cdef void listener_finish(engine_t *e, listener_t *listener) noexcept nogil:
+    engine_lock(&e.lock)
+    finish(e, listener)
+    engine_unlock(&e.lock)
+
+
+cdef void listener_add(engine_t *e, listener_t *listener) noexcept nogil:
+    engine_lock(&e.lock)
+    listener.next = e.listeners
+    e.listeners = listener
+    engine_unlock(&e.lock)
+
+
+cdef void listener_remove(engine_t *e, listener_t *listener) noexcept nogil:
+    cdef listener_t **link = &e.listeners
+    engine_lock(&e.lock)
+    while link[0] != listener:
+        link = &link[0].next
+    link[0] = listener.next
+    if listener.asleep:
+        finish(e, listener)
+    engine_unlock(&e.lock)

@@ -1,0 +1,28 @@
+"""Waiting, awaiting and waking over RDMA devices (field cases P07, P09, P10, T02, T03, T05, T07).
+
+P05 is in programs/traffic.py.  Left out of `flow`: floods, which take minutes here, and what
+measures processor time, of which a virtual machine on a busy host knows little.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.jobs import case_names
+
+pytestmark = pytest.mark.verbs
+
+PROGRAMS = Path(__file__).parents[1] / "progress" / "programs"
+CASES = [(name, case) for name in ("awaiting", "loops")
+         for case in case_names(PROGRAMS / f"{name}.py")]
+FLOW = ("case_no_slow_leak", "case_random_pauses", "case_first_contact_at_once")
+
+
+@pytest.mark.parametrize(("name", "case"), CASES)
+def test_awaiting(programs, name, case):
+    programs.check(PROGRAMS / f"{name}.py", case, 2)
+
+
+@pytest.mark.parametrize("case", FLOW)
+def test_flow(programs, case):
+    programs.check(PROGRAMS / "flow.py", case, 2, only=FLOW)
