@@ -303,7 +303,8 @@ class ResourceError(Error):
     The text names the call that the system refused, its error, the limit and the remedy.  Nothing
     is lost: an operation that was refused can be tried again, and a request that is under way goes
     on, once the resource is there.  Attribute ``peer`` is the rank of the other side, or
-    ANY_SOURCE.
+    ANY_SOURCE.  A call that sends and receives at once has taken its send back; attribute
+    ``received`` is there if its message had come before, and is the message.
     """
 
     error_class = ERR_OTHER
@@ -393,31 +394,16 @@ def _cancelled(source=None, tag=None):
 
 def _no_memory(wanted_bytes=0, what="an operation", registering=False):
     size = f" ({wanted_bytes} bytes)" if wanted_bytes else ""
-    if registering:
-        text = f"memory for {what}{size} could not be registered for RDMA: {_locked_memory()}"
-    else:
-        # Only here: see E4.
-        from pyrdv import shortage
+    # Only here: see E4.
+    from pyrdv import shortage
 
+    if registering:
+        text = (f"memory for {what}{size} could not be registered for RDMA: "
+                f"{shortage.locked_memory()}")
+    else:
         text = (f"no memory for {what}{size}: {shortage.memory()}; completing outstanding requests "
                 "before posting more needs less of it")
     return NoMemoryError(text, wanted_bytes=wanted_bytes)
-
-
-def _locked_memory():
-    """What the limit of locked memory is now, and how to raise it: registered memory counts."""
-    # Only here: this module is on every rank's way to its start (E4).
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
-    if soft == resource.RLIM_INFINITY:
-        return ("RLIMIT_MEMLOCK (`ulimit -l`) is unlimited, so the system or the device has no "
-                "more to give; use smaller messages, or fewer at a time")
-    most = "unlimited" if hard == resource.RLIM_INFINITY else f"{hard} bytes"
-    return (f"RLIMIT_MEMLOCK, the limit of locked memory, is {soft} bytes (`ulimit -l` shows "
-            f"{soft // 1024}; hard limit {most}); before the program starts set `ulimit -l "
-            "unlimited`, for which memlock in /etc/security/limits.conf, LimitMEMLOCK of a "
-            "service or --ulimit memlock=-1 of a container may have to allow it")
 
 
 def _lacking(peer, reason):

@@ -19,10 +19,20 @@ def _limit(name, unit=""):
     return f"{name} is {_figure(soft, unit)} (hard limit {_figure(hard, unit)})"
 
 
-def open_files():
-    """The limit of open files and how to raise it."""
-    return (f"{_limit('RLIMIT_NOFILE') or 'RLIMIT_NOFILE is unlimited'}; raise the limit of open "
-            "files (`ulimit -n`) before the program starts, or close files that it does not need")
+def _allowed(name, unit):
+    """Who may have to allow a limit to be raised, by its names there."""
+    return (f"for which {name} in /etc/security/limits.conf, {unit} of a service or "
+            f"--ulimit {name} of a container may have to allow it")
+
+
+def open_files(need=0):
+    """The limit of open files and how to raise it, to `need` if that is known."""
+    own = _limit("RLIMIT_NOFILE") or "RLIMIT_NOFILE is unlimited"
+    if need:
+        return (f"{own}; raise it with `ulimit -Hn {need}` before the program starts, "
+                f"{_allowed('nofile', 'LimitNOFILE')}")
+    return (f"{own}; raise the limit of open files (`ulimit -n`) before the program starts, or "
+            "close files that it does not need")
 
 
 def memory():
@@ -39,18 +49,24 @@ def memory():
 def locked_memory():
     """The limit of locked memory, which registered memory counts against, and how to raise it."""
     own = _limit("RLIMIT_MEMLOCK", " bytes")
-    if not own:
-        own = "RLIMIT_MEMLOCK is unlimited"
     other = _limit("RLIMIT_AS", " bytes")
-    return (f"{own}{f' and {other}' if other else ''}; raise it (`ulimit -l unlimited`, or memlock "
-            f"in /etc/security/limits.conf{', `ulimit -v` for RLIMIT_AS' if other else ''}) before "
-            "the program starts; `pyrdv doctor` says more")
+    if not own and not other:
+        return ("RLIMIT_MEMLOCK is unlimited, so the system or the device has no more to give; "
+                "use smaller messages, or fewer at a time; `pyrdv doctor` says more")
+    found = [own or "RLIMIT_MEMLOCK is unlimited"]
+    how = ["`ulimit -l unlimited`"] if own else []
+    if other:
+        found.append(other)
+        how.append("`ulimit -v` for RLIMIT_AS")
+    allowed = f", {_allowed('memlock', 'LimitMEMLOCK')}" if own else ""
+    return (f"{' and '.join(found)}; raise it ({', '.join(how)}) before the program "
+            f"starts{allowed}; `pyrdv doctor` says more")
 
 
 def file_size():
-    """The limit of the size of files, which shared memory counts against."""
-    return (f"{_limit('RLIMIT_FSIZE', ' bytes') or 'RLIMIT_FSIZE is unlimited'}, and shared memory "
-            "counts as a file; raise it (`ulimit -f`) before the program starts")
+    """The limit of the size of files and how to raise it."""
+    return (f"{_limit('RLIMIT_FSIZE', ' bytes') or 'RLIMIT_FSIZE is unlimited'}; raise it "
+            "(`ulimit -f`) before the program starts")
 
 
 def processes():
@@ -59,7 +75,14 @@ def processes():
             "processes and threads (`ulimit -u`), or the one of the container, or start fewer")
 
 
-def _remedy(error):
+def remedy(error):
+    """Which limit may stand behind an errno, and what to do; empty where none is known.
+
+    Parameters
+    ----------
+    error : int
+        Of a call for memory, descriptors, threads or processes, or for shared memory.
+    """
     import errno
 
     if error == errno.EMFILE:
@@ -69,7 +92,7 @@ def _remedy(error):
     if error == errno.ENOMEM:
         return memory()
     if error == errno.EFBIG:
-        return file_size()
+        return f"{file_size()}; shared memory counts as a file"
     if error == errno.ENOSPC:
         return "the machine, or its container, has no room left for shared memory; free some"
     if error == errno.EAGAIN:
@@ -100,5 +123,5 @@ def explain(call, error):
     """
     import os
 
-    remedy = _remedy(error)
-    return f"{call}: {os.strerror(error)}{f' ({remedy})' if remedy else ''}"
+    why = remedy(error)
+    return f"{call}: {os.strerror(error)}{f' ({why})' if why else ''}"

@@ -114,13 +114,15 @@ def test_other_statuses(code, facts, kind, parts):
 
 @pytest.mark.parametrize(
     ("limits", "parts"),
-    [((65536, 131072), ("RLIMIT_MEMLOCK", "65536 bytes", "`ulimit -l` shows 64;", "131072 bytes",
+    [((65536, 131072), ("RLIMIT_MEMLOCK is 65536 bytes", "hard limit 131072 bytes", "LimitMEMLOCK",
                         "limits.conf", "ulimit -l unlimited")),
      ((65536, resource.RLIM_INFINITY), ("65536 bytes", "hard limit unlimited")),
      ((resource.RLIM_INFINITY,) * 2, ("RLIMIT_MEMLOCK", "is unlimited", "the device"))])
 def test_a_failed_registration_names_the_limit_and_the_remedy(monkeypatch, limits, parts):
     """R04: the limit is looked up when the error is made."""
-    monkeypatch.setattr(resource, "getrlimit", {resource.RLIMIT_MEMLOCK: limits}.__getitem__)
+    none = (resource.RLIM_INFINITY,) * 2
+    monkeypatch.setattr(resource, "getrlimit", {resource.RLIMIT_MEMLOCK: limits,
+                                                resource.RLIMIT_AS: none}.__getitem__)
     made = errors.from_status(4, wanted_bytes=1 << 20, what="a receive", registering=True)
     assert type(made) is errors.NoMemoryError and made.wanted_bytes == 1 << 20
     for part in ("a receive (1048576 bytes)", "registered for RDMA", *parts):

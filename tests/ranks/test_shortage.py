@@ -136,6 +136,141 @@ def test_a_connection_that_cannot_be_taken_while_awaiting(jobs):
     assert jobs.run(program, 2).ok().out == "passed\n"
 
 
+BOTH = {
+    "sendrecv": "assert comm.sendrecv('mine', 1, 1, None, 2, 2) == 'word'",
+    "Sendrecv": "comm.Sendrecv(mine, 1, 1, room, 2, 2); assert room == word",
+    "Sendrecv_replace": "comm.Sendrecv_replace(room, 1, 1, 2, 2); assert room == word",
+    "Isendrecv": "comm.Isendrecv(mine, 1, 1, room, 2, 2).Wait(); assert room == word",
+    "Isendrecv_replace": "comm.Isendrecv_replace(room, 1, 1, 2, 2).Wait(); assert room == word",
+    "Startall": "MPI.Prequest.Startall(made); MPI.Request.Waitall(made); assert room == word",
+}
+EXCHANGE = HEAD + """
+mine, word = bytearray(b"mine"), bytearray(b"word")
+room = bytearray(mine)
+
+def once(call):
+    exec(call)
+    room[:] = mine
+
+def held():
+    MPI._world.engine.reap()
+    return [MPI.counters()[name] for name in ("posted", "ops_in_use", "regions_in_use")]
+"""
+
+
+@pytest.mark.parametrize("call", BOTH)
+def test_a_call_that_sends_and_receives(jobs, call):
+    """What its send lacks is said before it takes the message that is here; then it works."""
+    objects = call == "sendrecv"
+    outcome = jobs.run(EXCHANGE + f"""
+if comm.rank == 0:
+    made = [comm.Recv_init(room, 2, 2), comm.Send_init(mine, 1, 1)]
+    comm.Probe(2, 2)
+    before = limited("RLIMIT_NOFILE", files_in_use())
+    try:
+        texts = [refused(lambda: once({BOTH[call]!r})) for _ in range(2)]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    for text in texts:
+        assert "rank 0 cannot connect to rank 1" in text and "RLIMIT_NOFILE is" in text, text
+    assert room == mine and held() == [0, 0, 0], (room, held())
+    assert comm.Iprobe(2, 2)
+    once({BOTH[call]!r})
+    assert not comm.Iprobe()
+    comm.send("end", 1, 3)
+    print("passed")
+elif comm.rank == 1:
+    if {objects}:
+        assert comm.recv(source=0, tag=1) == "mine"
+    else:
+        comm.Recv(room, 0, 1)
+        assert room == mine
+    assert comm.recv(source=0, tag=3) == "end" and not comm.Iprobe()
+elif {objects}:
+    comm.send("word", 0, 2)
+else:
+    comm.Send(word, 0, 2)
+""", 3)
+    assert outcome.ok().out == "passed\n"
+
+
+@pytest.mark.parametrize("call", ["sendrecv", "Sendrecv_replace"])
+def test_a_call_whose_receive_lacks_something(jobs, call):
+    """Its send waits behind others, so it is taken back: the receiver gets it once."""
+    call = BOTH[call].replace(" 1, 1,", " 2, 1,").replace(" 2, 2)", " 1, 2)")
+    objects = "None" in call
+    outcome = jobs.run(EXCHANGE + f"""
+if comm.rank == 0:
+    assert comm.recv(source=2) == "here"
+    kept = [comm.Isend(bytes(1000), 2, 9) for _ in range(3000)]
+    before = limited("RLIMIT_NOFILE", files_in_use())
+    flag("limited")
+    try:
+        texts = [refused(lambda: once({call!r})) for _ in range(2)]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    for text in texts:
+        assert "rank 0 cannot take the connection of rank 1" in text, text
+    assert room == mine
+    flag("free")
+    once({call!r})
+    comm.send("end", 2, 3)
+    MPI.Request.Waitall(kept)
+    print("passed")
+elif comm.rank == 1:
+    wait_flag("limited")
+    if {objects}:
+        comm.send("word", 0, 2)
+    else:
+        comm.Send(word, 0, 2)
+else:
+    comm.send("here", 0)
+    wait_flag("free")
+    for _ in range(3000):
+        comm.Recv(bytearray(1000), 0, 9)
+    if {objects}:
+        assert comm.recv(source=0, tag=1) == "mine"
+    else:
+        comm.Recv(room, 0, 1)
+        assert room == mine
+    assert comm.recv(source=0, tag=3) == "end" and not comm.Iprobe()
+""", 3)
+    assert outcome.ok().out == "passed\n"
+
+
+def test_persistent_requests_that_were_started_before(jobs):
+    """One of a list cannot be started: of the others a receive is taken back, a send had left."""
+    outcome = jobs.run(EXCHANGE + """
+from pyrdv.errors import RequestError
+
+def wrong(requests):
+    try:
+        MPI.Prequest.Startall(requests)
+    except RequestError as error:
+        return str(error)
+    raise AssertionError("no error")
+
+if comm.rank == 0:
+    send, receive, freed = comm.Send_init(mine, 1), comm.Recv_init(room, 1), comm.Recv_init(room, 1)
+    freed.Free()
+    assert "null" in wrong([send, receive, freed]) and held() == [0, 0, 0]
+    comm.Send(mine, 1)
+    assert "is active" in wrong([send, receive, send]) and held() == [0, 0, 0]
+    assert "inactive" in repr(receive) and "inactive" not in repr(send)
+    send.Wait()
+    MPI.Prequest.Startall([send, receive])
+    MPI.Request.Waitall([send, receive])
+    assert room == word
+    print("passed")
+else:
+    for _ in range(3):
+        comm.Recv(room, 0)
+    comm.Send(word, 0)
+    assert not comm.Iprobe()
+""", 2)
+    assert outcome.ok().out == "passed\n"
+
+
 def test_a_request_outlives_the_shortage(jobs):
     """A wait that was refused leaves the request under way, and the next one completes it."""
     outcome = jobs.run(HEAD + """

@@ -43,6 +43,72 @@ else:
     assert outcome.ok().out == "passed\n"
 
 
+BOTH = {
+    "sendrecv": "got = comm.sendrecv('mine', 1, 1, None, 2, 2)",
+    "Sendrecv": "comm.Sendrecv(mine, 1, 1, room, 2, 2); got = bytes(room).decode()",
+    "Sendrecv_replace": "comm.Sendrecv_replace(room, 1, 1, 2, 2); got = bytes(room).decode()",
+}
+EXCHANGE = """
+mine, word = bytearray(b"mine"), bytearray(b"word")
+room = bytearray(mine)
+if comm.rank == 0:
+    {body}
+    comm.send("end", 1, 3)
+    comm.send("end", 2, 3)
+    assert not comm.Iprobe()
+    print("passed")
+elif comm.rank == 1:
+    got = comm.recv(source=0, tag=1) if {objects} else comm.Recv(room, 0, 1) or room.decode()
+    assert got == "mine", got
+    assert comm.recv(source=0, tag=3) == "end" and not comm.Iprobe()
+else:
+    comm.send("word", 0, 2) if {objects} else comm.Send(word, 0, 2)
+    assert comm.recv(source=0, tag=3) == "end"
+"""
+
+
+@pytest.mark.parametrize("call", BOTH)
+@pytest.mark.parametrize("what", ["locked memory", "queue pairs"])
+def test_a_call_that_sends_and_receives(poor, what, call):
+    """What its send lacks shows before it takes the message that is here; then it works."""
+    shortage, parts = SHORTAGES[what]
+    outcome = poor(EXCHANGE.format(objects=call == "sendrecv", body=f"""
+    def once():
+        {BOTH[call]}
+        return got
+    comm.Probe(2, 2)
+    with {shortage}:
+        texts = [refused(once), refused(once)]
+    for text in texts:
+        assert "rank 0 cannot connect to rank 1" in text, text
+        for part in {parts!r}:
+            assert part in text, (part, text)
+    assert room == mine and comm.Iprobe(2, 2)
+    assert once() == "word"
+"""), 3)
+    assert outcome.ok().out == "passed\n"
+
+
+@pytest.mark.parametrize("call", BOTH)
+def test_a_call_that_has_received_before_its_send_lacks_something(poor, call):
+    """A connection that takes longer than the call waits for it: its message is not lost."""
+    again = "send('mine', 1, 1)" if call == "sendrecv" else "Send(mine, 1, 1)"
+    outcome = poor(EXCHANGE.format(objects=call == "sendrecv", body=f"""
+    from pyrdv.api import object_messages, p2p
+    p2p.reach = object_messages.reach = lambda *call: None
+    comm.Probe(2, 2)
+    with without("ibv_create_qp"):
+        try:
+            {BOTH[call]}
+        except ResourceError as error:
+            got = error.received
+    assert (got if isinstance(got, str) else bytes(got).decode()) == "word"
+    assert room == (word if {call == "Sendrecv"} else mine)
+    comm.{again}
+"""), 3)
+    assert outcome.ok().out == "passed\n"
+
+
 CALLS = ("comm.recv(source=1)", "comm.Recv(bytearray(100), 1)", "comm.recv()",
          "comm.irecv(source=1).wait()", "comm.Probe(1)")
 TAKEN = [*((what, CALLS[0]) for what in SHORTAGES), *(("locked memory", one) for one in CALLS[1:])]

@@ -93,7 +93,9 @@ way, lacking, gone, limit = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "gone"
 comm = MPI.COMM_WORLD
 own = next(one for one in comm.engine.fabrics if isinstance(one, VerbsFabric))
 device, port = own.device.split(":")
-fabric = VerbsFabric(comm.rank, comm.size, bytes(32), device=device, port=int(port))
+# A request that a closed listener of siw has swallowed is waited for 12 peer timeouts.
+fabric = VerbsFabric(comm.rank, comm.size, bytes(32), device=device, port=int(port),
+                     peer_timeout=1.0)
 fabric.set_peers(comm.allgather(fabric.address))
 comm.Barrier()
 name = f"no-ibv_create_qp-{comm.rank}"
@@ -137,9 +139,9 @@ def outcome_of_start(poor, way, lacking, then, limit):
 @pytest.mark.parametrize("lacking", [0, 1])
 def test_a_start_for_which_a_rank_lacks_something(poor, way, lacking):
     """Both ways say the same: at once what is lacking, and to the other what that rank said."""
-    other = outcome_of_start(poor, way, lacking, "there", 3)
+    other = outcome_of_start(poor, way, lacking, "there", 8)
     assert other.startswith(f"TimeoutError: rank {1 - lacking} has no connection to ranks "
-                            f"[{lacking}] after 3 s: "), other
+                            f"[{lacking}] after 8 s: "), other
     said = f"rank {lacking} said that it lacks memory, queue pairs or completion queues"
     assert (said in other) == (lacking == ASKED[way]), other
 

@@ -17,6 +17,8 @@ from pyrdv.engine.state cimport ANY_PEER, OP_MATCH, op_t
 import warnings
 
 from pyrdv.api import objects
+from pyrdv.api.p2p import reach
+from pyrdv.errors import ResourceError
 
 
 cdef class ObjectMessages(PersistentMessages):
@@ -241,9 +243,27 @@ cdef class ObjectMessages(PersistentMessages):
     def sendrecv(self, sendobj, long long dest, long long sendtag=0, recvbuf=None,
                  long long source=ANY_SOURCE_, long long recvtag=ANY_TAG_NUMBER,
                  Status status=None):
-        """Send one object and receive another; returns it."""
+        """Send one object and receive another; returns it.
+
+        Raises
+        ------
+        ResourceError
+            One half lacks something.  The send was taken back if it had not left yet, and the
+            receive unless its message had come: then ``received`` of the error is the object.
+        """
+        self.check_receive(source, recvtag)
+        reach(self, dest, sendtag)
         cdef Request send = self.post_object(sendobj, dest, sendtag, False, False)
-        obj = self.recv(recvbuf, source, recvtag, status)
-        send.block()
+        try:
+            obj = self.recv(recvbuf, source, recvtag, status)
+        except ResourceError:
+            send.Cancel()
+            raise
+        try:
+            send.block()
+        except ResourceError as error:
+            send.Cancel()
+            error.received = obj
+            raise
         send.report(None)
         return obj

@@ -1,5 +1,7 @@
 # cython: language_level=3
 """Point-to-point messages of buffers."""
+from libc.stdint cimport uint32_t
+
 from pyrdv.api.buffers cimport span
 from pyrdv.api.core cimport CommBase
 from pyrdv.api.message cimport Message
@@ -11,6 +13,9 @@ from pyrdv.engine.state cimport message_t, op_t
 cdef class BufferMessages(CommBase):
     # Start a send (`how`: send_how); the short forms of the checks of Isend.
     cdef Request post_send(self, object buf, long long dest, long long tag, int how)
+    # Before a call starts `count` operations, sends to `dest` among them: raise what they lack.
+    # Whether the connection is still under way.
+    cdef bint prepare_several(self, long long dest, uint32_t count) except? True
     cdef int finish_send(self, Request request, long long dest, long long tag) except -1
     cdef op_t *post_recv(self, object buf, long long source, long long tag, bint waits,
                          span *at, void **keeper) except? NULL

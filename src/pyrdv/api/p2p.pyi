@@ -5,6 +5,10 @@ from .core import CommBase
 from .request import Request
 from .status import Status
 
+REACH_S: float
+
+def reach(comm: BufferMessages, dest: int, tag: int) -> None: ...
+
 class BufferMessages(CommBase):
     def Send(self, buf: Spec, dest: int, tag: int = 0) -> None: ...
     def Ssend(self, buf: Spec, dest: int, tag: int = 0) -> None: ...

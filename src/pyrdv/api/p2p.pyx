@@ -1,17 +1,18 @@
 # cython: language_level=3, nonecheck=True
 """Point-to-point messages of buffers: the capitalized methods."""
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint32_t
+from libc.string cimport memcpy
 
 from pyrdv.api.buffers cimport acquire, span
 from pyrdv.api.core cimport ANY_SOURCE_, ANY_TAG_NUMBER, PROC_NULL_, CommBase
 from pyrdv.api.message cimport Message
 from pyrdv.api.owners cimport owner_of
-from pyrdv.api.request cimport Request, withdraw
+from pyrdv.api.request cimport Request, take_back, withdraw
 from pyrdv.api.status cimport Status
 from pyrdv.engine.calls cimport (
-    SEND_SYNC, SEND_WAITS, engine_cancel, engine_probe, engine_recv, engine_release, engine_send,
-    envelope_t)
+    SEND_SYNC, SEND_WAITS, engine_cancel, engine_prepare, engine_probe, engine_recv, engine_release,
+    engine_send, envelope_t)
 from pyrdv.engine.lacking cimport complain_source
 from pyrdv.engine.state cimport ANY_PEER, OP_RECV, message_t, op_t
 from pyrdv.engine.wire cimport CONTENT_BUFFER
@@ -19,7 +20,12 @@ from pyrdv.progress.polling cimport help_pending, wait
 
 from threading import active_count
 
-from pyrdv.errors import DeadlockError, InvalidBufferError, ResourceError
+from pyrdv.errors import DeadlockError, InvalidBufferError, NoMemoryError, ResourceError
+from pyrdv.progress.polling import wait_until
+
+# How long a blocking call that sends and receives waits for its first connection before it
+# receives, seconds: a resource that is lacking shows within milliseconds.
+REACH_S = 1.0
 
 
 cdef inline void receive_by(CommBase comm, Request request, op_t *op, void *keeper):
@@ -30,6 +36,18 @@ cdef inline void receive_by(CommBase comm, Request request, op_t *op, void *keep
     else:
         request.keeper = <object> keeper
         Py_DECREF(<object> keeper)
+
+
+def reach(BufferMessages comm not None, long long dest, long long tag):
+    """Before a blocking call sends and receives: raise what the send lacks.
+
+    A message that was received cannot be given back when the send is refused later.  So what a
+    connection lacks has to be known before anything starts, and much of it shows only on the way.
+    The wait is bounded: whoever sends to this rank may be what the other one waits for.
+    """
+    comm.check_send(dest, tag)
+    if comm.prepare_several(dest, 2):
+        wait_until(comm.engine, lambda: not comm.prepare_several(dest, 2), REACH_S)
 
 
 cdef class BufferMessages(CommBase):
@@ -57,6 +75,15 @@ cdef class BufferMessages(CommBase):
             raise self.failure(-result, <int> dest, <int> tag, at.nbytes, at.nbytes)
         request.start(self, op, keeper, False)
         return request
+
+    cdef bint prepare_several(self, long long dest, uint32_t count) except? True:
+        cdef int result
+        if dest == PROC_NULL_:
+            return False
+        result = engine_prepare(self.engine.c, self.members.to_world(<int> dest), count)
+        if result < 0:
+            raise self.failure(-result, <int> dest, 0, 0, 0)
+        return result
 
     def Isend(self, buf, long long dest, long long tag=0):
         """Start sending `buf` to `dest`.
@@ -237,7 +264,15 @@ cdef class BufferMessages(CommBase):
     def Sendrecv(self, sendbuf, long long dest, long long sendtag=0, recvbuf=None,
                  long long source=ANY_SOURCE_, long long recvtag=ANY_TAG_NUMBER,
                  Status status=None):
-        """Send and receive at once, without deadlock; buffers must not overlap."""
+        """Send and receive at once, without deadlock; buffers must not overlap.
+
+        Raises
+        ------
+        ResourceError
+            One half lacks something.  The send was taken back if it had not left yet, and the
+            receive unless its message had come: then the error's attribute ``received`` is
+            `recvbuf`.  So the call, or what is left of it, can be tried again.
+        """
         cdef span out
         cdef span room
         acquire(sendbuf, False, &out)
@@ -246,27 +281,50 @@ cdef class BufferMessages(CommBase):
             raise InvalidBufferError(
                 f"send buffer ({out.nbytes} bytes) and receive buffer ({room.nbytes} bytes) of "
                 "Sendrecv overlap; use Sendrecv_replace, or separate memory")
+        self.check_receive(source, recvtag)
+        reach(self, dest, sendtag)
         cdef void *keeper = NULL
         cdef op_t *op = self.post_recv(recvbuf, source, recvtag, True, &room, &keeper)
         cdef Request receive = self.request_of(op, keeper)
         try:
             self.Send(sendbuf, dest, sendtag)
             receive.block()
-        except BaseException:
+        except BaseException as error:
             withdraw(receive)
+            if isinstance(error, (ResourceError, NoMemoryError)) and op != NULL \
+                    and not receive.error:
+                error.received = recvbuf
             raise
         receive.report(status)
 
     def Sendrecv_replace(self, buf, long long dest, long long sendtag=0,
                          long long source=ANY_SOURCE_, long long recvtag=ANY_TAG_NUMBER,
                          Status status=None):
-        """Send `buf` and receive another message into it."""
+        """Send `buf` and receive another message into it.
+
+        Raises
+        ------
+        ResourceError
+            As of `Sendrecv`; `buf` is as it was, and ``received`` is a copy of the message.
+        """
         cdef span at
         _keeper = acquire(buf, True, &at)
+        self.check_receive(source, recvtag)
+        reach(self, dest, sendtag)
         copy = (<char *> at.address)[:at.nbytes]
         cdef Request send = self.post_send(copy, dest, sendtag, 0)
-        self.Recv(buf, source, recvtag, status)
-        send.block()
+        try:
+            self.Recv(buf, source, recvtag, status)
+        except (ResourceError, NoMemoryError):
+            send.Cancel()
+            raise
+        try:
+            send.block()
+        except ResourceError as error:
+            if take_back(send):
+                error.received = (<char *> at.address)[:at.nbytes]
+                memcpy(at.address, <const char *> copy, at.nbytes)
+            raise
         send.report(None)
 
     cdef int receive(self, Request request, object buf, long long source,

@@ -1,5 +1,7 @@
 # cython: language_level=3
 """Persistent requests, and several operations as one request."""
+from libc.stdint cimport uint32_t
+
 from pyrdv.api.core cimport CommBase
 from pyrdv.api.probe cimport ProbedMessages
 from pyrdv.api.request cimport Request
@@ -21,6 +23,9 @@ cdef class Prequest(Request):
     cdef long long match_tag
     cdef bint made                  # not freed
     cdef object __weakref__
+    # Raise if it cannot be started; the second also what it lacks, as one of `count`.
+    cdef int startable(self) except -1
+    cdef int examine(self, uint32_t count) except -1
 
 
 cdef class Together(Request):

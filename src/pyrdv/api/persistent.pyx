@@ -11,7 +11,7 @@ cimport cython
 from pyrdv.api.buffers cimport acquire, span
 from pyrdv.api.core cimport ANY_SOURCE_, ANY_TAG_NUMBER, CommBase
 from pyrdv.api.naming cimport name_missing
-from pyrdv.api.request cimport Request, withdraw
+from pyrdv.api.request cimport Request, take_back
 from pyrdv.api.request_lists cimport requests_of
 from pyrdv.api.status cimport Status
 
@@ -63,24 +63,55 @@ cdef class Prequest(Request):
         if self.twin is not None:
             self.twin.Start()
             return
+        self.startable()
+        self.origin = (<PersistentMessages> self.comm).begin(self)
+
+    cdef int startable(self) except -1:
         if not self.made:
             raise RequestError("a null request cannot be started; make one with Send_init or "
                                "Recv_init")
         if self.pending():
             raise RequestError(f"this persistent request (peer {self.peer}, tag {self.match_tag}) "
                                "is active; wait for it before it is started again")
-        self.origin = (<PersistentMessages> self.comm).begin(self)
+        return 0
+
+    cdef int examine(self, uint32_t count) except -1:
+        """One of `count` that are to be started at once: raise what is wrong before any is."""
+        self.startable()
+        self.comm.ready()
+        if self.kind != START_RECV:
+            (<PersistentMessages> self.comm).prepare_several(self.peer, count)
+        return 0
 
     @classmethod
     def Startall(cls, requests):
-        """Start all of them, in order."""
+        """Start all of them, in order.
+
+        Raises
+        ------
+        RequestError
+            One is null, or active.
+        ResourceError
+            One lacks something.  Those that were started before are inactive again, but for sends
+            that have left and receives that have met their message: these stay active.
+        """
+        cdef Request request
         cdef tuple given = requests_of(requests)
         for i, request in enumerate(given):
             if not isinstance(request, Prequest):
                 raise TypeError(f"requests[{i}] is a {type(request).__name__}, not a Prequest: "
                                 "only persistent requests can be started")
         for request in given:
-            request.Start()
+            (<Prequest> request.root()).examine(len(given))
+        started = []
+        try:
+            for request in given:
+                (<Prequest> request).Start()
+                started.append(request)
+        except BaseException:
+            for request in reversed(started):
+                take_back(request)
+            raise
 
     def Free(self):
         """Become null.  What was started goes on; its buffer stays alive."""
@@ -184,18 +215,29 @@ cdef class PersistentMessages(ProbedMessages):
 
     def Isendrecv(self, sendbuf, long long dest, long long sendtag=0, recvbuf=None,
                   long long source=ANY_SOURCE_, long long recvtag=ANY_TAG_NUMBER):
-        """Start sending and receiving at once, as one request; buffers must not overlap."""
+        """Start sending and receiving at once, as one request; buffers must not overlap.
+
+        Raises
+        ------
+        ResourceError
+            One half lacks something; nothing was started.
+        """
         cdef span at
         cdef Together request
+        cdef Request send
         acquire(sendbuf, False, &at)
+        acquire(recvbuf, True, &at)
+        self.check_receive(source, recvtag)
         self.check_send(dest, sendtag)
+        # First what can fail: a message that is received cannot be given back.
+        self.prepare_several(dest, 2)
         request = Together.__new__(Together)
-        self.receive(request, recvbuf, source, recvtag)
-        request.others = []
+        send = self.post_send(sendbuf, dest, sendtag, False)
+        request.others = [send]
         try:
-            request.others.append(self.post_send(sendbuf, dest, sendtag, False))
+            self.receive(request, recvbuf, source, recvtag)
         except BaseException:
-            withdraw(request)
+            send.Cancel()
             raise
         return request
 

@@ -23,8 +23,8 @@ from pyrdv.engine.calls cimport engine_cancel, engine_deaths, engine_release, en
 from pyrdv.engine.lacking cimport complain
 from pyrdv.engine.sleeping cimport have_all_look
 from pyrdv.engine.state cimport (
-    OP_CANCELLED, OP_COMPLETE, OP_ENDED, OP_FINALIZED, OP_NOT_REGISTERED, OP_TRUNCATED,
-    PROMISE_EMPTY, op_t)
+    OP_CANCELLED, OP_CANCELLING, OP_COMPLETE, OP_ENDED, OP_FINALIZED, OP_NOT_REGISTERED,
+    OP_TRUNCATED, PROMISE_EMPTY, op_t)
 from pyrdv.engine.wire cimport CONTENT_BUFFER
 from pyrdv.progress.polling cimport end_hopeless, help_pending, wait
 
@@ -477,6 +477,19 @@ cdef class Request:
         """`Cancel` each of them."""
         for request in requests_of(requests):
             request.Cancel()
+
+
+cdef bint take_back(Request request) except -1:
+    cdef Request root = request.root()
+    root.Cancel()
+    while root.origin is not None:
+        root = root.origin
+    if root.op != NULL and root.op.flags & OP_CANCELLING:
+        root.block()        # its peer, which has been offered the buffer, says that it lets go
+    if not root.poll() or not root.was_cancelled:
+        return False
+    request.report(None)
+    return True
 
 
 cdef int withdraw(Request request) except -1:

@@ -57,6 +57,10 @@ cdef struct counts_t:           # what was counted since the start, and what is 
 # whose memory it is, or NULL; it lets the registration outlive the message.
 cdef int engine_send(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, void *data,
                      uint64_t length, int how, owner_t *owner, op_t **out) noexcept nogil
+# A call will start `count` operations, sends to `peer` among them: what they lack shall be known
+# before the first of them.  Their memory is taken then.  1: the connection is under way; 0: it is
+# there, or the peer is gone, as its send will say; negative: minus an op_error.
+cdef int engine_prepare(engine_t *e, uint32_t peer, uint32_t count) noexcept nogil
 # Send `count` messages to one peer, in order, without any other between them.  The memory of all
 # their operations is taken first, so the others follow if the first is sent.  0: each of them has
 # its `op`, NULL where it is complete; negative: minus an op_error, and those sent have theirs.

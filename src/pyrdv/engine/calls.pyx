@@ -24,8 +24,8 @@ from pyrdv.engine.sleeping cimport call_sleepers, wake_sleepers
 from pyrdv.engine.state cimport (
     ANY_PEER, OP_CANCELLED, OP_COMPLETE, OP_LACKING, OP_LANELESS, OP_MATCH, OP_NOT_REGISTERED,
     OP_NO_MEMORY, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING, OP_RECV,
-    OP_REGISTERED, OP_SEND, OP_SYNC, OP_WAITING, OP_WRITING, PEER_CLOSED, PEER_LOST, PEER_SELF,
-    PEER_UP, PROMISE_GIVEN, PROTOCOL_NONE, WAITS_HERE, engine_t, message_t, op_t,
+    OP_REGISTERED, OP_SEND, OP_SYNC, OP_WAITING, OP_WRITING, PEER_CLOSED, PEER_LOST, PEER_NEW,
+    PEER_SELF, PEER_UP, PROMISE_GIVEN, PROTOCOL_NONE, WAITS_HERE, engine_t, message_t, op_t,
     peer_t)
 from pyrdv.engine.step cimport announce, keep_moving, maintain, step, turn
 from pyrdv.engine.trace cimport (
@@ -120,6 +120,20 @@ cdef int engine_send(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
     e.in_call = 0
     wake_sleepers(e, epoch)
     trace_due(e)
+    engine_unlock(&e.lock)
+    return result
+
+
+cdef int engine_prepare(engine_t *e, uint32_t peer, uint32_t count) noexcept nogil:
+    cdef peer_t *p = &e.peers[peer]
+    cdef int result = 0
+    engine_lock(&e.lock)
+    if p.state == PEER_NEW and not p.finished:
+        result = peer_connect(e, p)
+        result = -OP_LACKING if result == OP_LACKING else result == 0 and p.state == PEER_NEW
+    if result >= 0 and not (ops_reserve(e, count) and (
+            p.state != PEER_SELF or messages_reserve(e, count))):
+        result = -OP_NO_MEMORY
     engine_unlock(&e.lock)
     return result
 

@@ -4,6 +4,7 @@ import errno
 import os
 import resource
 
+from pyrdv import shortage
 from pyrdv.errors import LaunchError
 
 # Descriptors that do not depend on the number of ranks: 0-2, listener, wake-up pipe, /dev/null,
@@ -59,21 +60,11 @@ def reserve(size):
             fewer = f", or start at most {most} rank{'s' if most > 1 else ''}" if most > 0 else ""
             raise LaunchError(
                 f"{size} rank{'s' if size > 1 else ''} need{'' if size > 1 else 's'} {need} open "
-                f"files in the launcher, but the limit of open files, RLIMIT_NOFILE (ulimit -n), "
-                f"is {wanted}: raise it with `ulimit -Hn {need}`, for which nofile in "
-                "/etc/security/limits.conf, LimitNOFILE of a service or --ulimit nofile of a "
-                f"container may have to allow it{fewer}")
+                f"files in the launcher, but {shortage.open_files(need)}{fewer}")
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         soft = wanted
     spare = 64 if soft == resource.RLIM_INFINITY else soft - need + 4
     return limits, max(4, min(64, spare))
-
-
-def limit(name):
-    """A limit of this process in words, such as ``RLIMIT_NPROC is 64 (hard limit 128)``."""
-    soft, hard = resource.getrlimit(getattr(resource, name))
-    figures = ["unlimited" if value == resource.RLIM_INFINITY else value for value in (soft, hard)]
-    return f"{name} is {figures[0]} (hard limit {figures[1]})"
 
 
 def in_memory(data):
@@ -86,19 +77,20 @@ def in_memory(data):
 
 
 def why_not_started(error):
-    """Why fork or exec failed, for people."""
+    """Why fork or exec failed, for people; begins with the error."""
+    text = f"{error.strerror} (errno {error.errno})"
     if error.filename is not None:
-        return "is it a program for this machine?"
-    if error.errno == errno.ENOMEM:
-        return (f"no memory for another process; {limit('RLIMIT_AS')} (`ulimit -v`): raise it, or "
-                "start fewer ranks")
-    return (f"the limit of processes is reached; {limit('RLIMIT_NPROC')} (`ulimit -u`), and a "
-            "container may have its own (pids): raise it, or start fewer ranks")
+        why = "is it a program for this machine?"
+    else:
+        why = shortage.remedy(error.errno)
+        if error.errno == errno.ENOMEM:
+            why += ", or start fewer ranks"
+    return f"{text}; {why}" if why else text
 
 
 def why_not_written(error):
     """Why output cannot be written, for people."""
     text = error.strerror
     if error.errno == errno.EFBIG:
-        text += f"; {limit('RLIMIT_FSIZE')}, in bytes (`ulimit -f`): raise it"
+        text += f"; {shortage.file_size()}"
     return text

@@ -191,7 +191,7 @@ class Job:
             os.close(err_read)
             raise LaunchError(
                 f"rank {number} of {self._size} cannot be started: {path}: "
-                f"{error.strerror} (errno {error.errno}); {why_not_started(error)}",
+                f"{why_not_started(error)}",
                 exit_status=1 if error.filename is None else CANNOT_EXECUTE) from None
         finally:
             os.close(out_write)

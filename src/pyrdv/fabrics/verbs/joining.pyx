@@ -1,40 +1,33 @@
 # cython: language_level=3
 """Setting connections up, from either side, without ever blocking.
 
-J1  One link per pair (P10).  If both sides connect at once, the attempt of the
-    lower rank goes on: that rank refuses the other's request (REJECT_RIVAL);
-    the other drops its own when it sees the request of the lower rank, or
-    tries again after the refusal, for its request may have been the only one.
-J2  A request of a peer whose earlier one was accepted, but which has not said
-    HELLO, replaces that one: the peer has given it up.  (The very same request
-    again is somebody else's recording.)
-J3  Addresses are tried in the order of their promise, and again from the
-    first, until the limit.  A request that was sent may wait long: the peer
-    may be computing, and only its kernel knows of the request.  So it is sent
-    anew from time to time, by a new address resolution, which fails if the
-    peer's machine is gone, and is given up after ANSWER_PATIENCE peer
-    timeouts.  A kernel's own refusal says that the peer does not listen any
-    more: then the limit comes near.
-J4  While a link is not up, ``heard_at`` is the limit of the whole set-up and
-    ``deadline`` that of the present step; in LINK_NEW, when to try again.
-    ``ending`` says that a request was sent once.
-J5  On iWARP the kernel waits, when an id is destroyed, for the answer to its
-    request, up to its own time-out of several seconds.  So an attempt with a
-    request under way is not destroyed there but orphaned: no peer names it any
-    more, and the answer, whatever it is, ends it.  For the same reason only
-    the kernel's time-out has a request repeated.
-J6  A peer to which the set-up failed stays lost: peer.failure.  Its reason is
-    in peer.wc_status: reject_reason << 16 | detail, an errno, or ms.  What only this
-    end lacks is no failure (lacks.pyx).
-J7  A connection has the path MTU of the active side's port: the connection
-    manager knows no other, and larger packets would be lost on the way to a
-    smaller port (field case N02).  So the side with the smaller one connects:
-    it starts, unless it is connecting already, and refuses the other's request:
-    REJECT_MTU, or REJECT_RESOURCES if it lacks something for that.  Then it
-    cannot take the other's connection either, and says so at both ends (R3).
-    Rank decides (J1) between equals.
-J8  Whoever asks is told why the request is not served: by a reason of refusal.
-    Only what the kernel has refused by itself bears none.
+J1  One link per pair (P10).  If both sides connect at once, the attempt of the lower rank goes on:
+    that rank refuses the other's request (REJECT_RIVAL); the other drops its own when it sees the
+    request of the lower rank, or tries again after the refusal, for its request may have been the
+    only one.
+J2  A request of a peer whose earlier one was accepted, but which has not said HELLO, replaces that
+    one: the peer has given it up.  (The very same request again is somebody else's recording.)
+J3  Addresses are tried in the order of their promise, and again from the first, until the limit.  A
+    request that was sent may wait long: the peer may be computing, and only its kernel knows of the
+    request.  So it is sent anew from time to time, by a new address resolution, which fails if the
+    peer's machine is gone, and is given up after ANSWER_PATIENCE peer timeouts.  A kernel's own
+    refusal says that the peer does not listen any more: then the limit comes near.
+J4  While a link is not up, ``heard_at`` is the limit of the whole set-up and ``deadline`` that of
+    the present step; in LINK_NEW, when to try again. ``ending`` says that a request was sent once.
+J5  On iWARP the kernel waits, when an id is destroyed, for the answer to its request, up to its own
+    time-out of several seconds.  So an attempt with a request under way is not destroyed there but
+    orphaned: no peer names it any more, and the answer, whatever it is, ends it.  For the same
+    reason only the kernel's time-out has a request repeated.
+J6  A peer to which the set-up failed stays lost: peer.failure.  Its reason is in peer.wc_status:
+    reject_reason << 16 | detail, an errno, or ms.  What only this end lacks is no failure
+    (lacks.pyx).
+J7  A connection has the path MTU of the active side's port: the connection manager knows no other,
+    and larger packets would be lost on the way to a smaller port (field case N02).  So the side
+    with the smaller one connects: it starts, unless it is connecting already, and refuses the
+    other's request: REJECT_MTU, or REJECT_RESOURCES if it lacks something for that.  Then it cannot
+    take the other's connection either, and both ends say so (R3). Rank decides between equals (J1).
+J8  Whoever asks is told why the request is not served: by a reason of refusal. Only what the kernel
+    has refused by itself bears none.
 """
 from libc.errno cimport (
     ECONNREFUSED, ECONNRESET, EHOSTUNREACH, ENODEV, ENOMEM, EPROTO, ETIMEDOUT, errno)
@@ -327,10 +320,18 @@ cdef void join_event(verbs_t *f, link_t *link, const news_t *news) noexcept nogi
         attempt_failed(f, link, -news.status if news.status < 0 else EHOSTUNREACH)
 
 
+cdef void torn_down(verbs_t *f, link_t *link) noexcept nogil:
+    """The kernel ends a connection before the event that says so: whoever asked asks again."""
+    if link.active:
+        link.failure = FAIL_NONE
+        attempt_failed(f, link, EPROTO)
+    else:
+        link_free(f, link)
+
+
 cdef bint join_look(verbs_t *f, link_t *link, int64_t now) noexcept nogil:
     if link.failure != FAIL_NONE:
-        # Only what came in on an accepted link can fail before it is up.
-        link_free(f, link)
+        torn_down(f, link)
         return True
     if idle(link) and not link.active:
         return await_request(f, link, now)
