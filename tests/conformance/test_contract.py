@@ -279,6 +279,28 @@ def test_read_of_what_is_not_there_is_refused(world):
     ends.until(lambda: ends.packets(1) == [b"still here"])
 
 
+@pytest.mark.parametrize("polls", [0, 1, 3, 10])
+def test_discarded_read_touches_nothing(world, polls):
+    """F4, F5: its completion comes, and what is fenced behind it goes."""
+    ends = Ends(world, seed=polls)
+    source, remote, sink, local = source_and_sink(ends, 3_000_000)
+    driver = ends.drivers[0]
+    assert ends.post(0, 1, driver.read_request(local, 0, remote.address, remote.key, len(sink), 7),
+                     driver.send_request(b"done", flags=FENCE)) == OK
+    for _poll in range(polls):
+        for rank in range(2):
+            ends.poll(rank)
+    left = driver.discard(1, 7)
+    if left:
+        local.deregister()
+        sink[:] = bytes([7]) * len(sink)
+    ends.until(lambda: ends.events[0] and ends.packets(1))
+    assert ends.events[0] == [(READ, 1, 7, OK)] and ends.packets(1) == [b"done"]
+    assert sink == (bytes([7]) * len(sink) if left else source)
+    # Of what has ended nothing is touched either; a device can discard nothing.
+    assert driver.discard(1, 7) or not left
+
+
 def test_goodbye_comes_last(world):
     """F7: everything that was posted is delivered before EVENT_CLOSED."""
     ends = Ends(world, seed=2)

@@ -34,8 +34,8 @@ def test_codes_are_names():
 class Pair:
     """Two ranks in this process."""
 
-    def __init__(self, pins=True, **options):
-        network = Network(2, auto=True, pins=pins)
+    def __init__(self, pins=True, network=None, **options):
+        network = network or Network(2, auto=True, pins=pins)
         self.engines = [Engine(rank, 2, [network.fabric(rank)], eager_max=EAGER,
                                **{"speculation": "off", **options},
                                registrations=Registrations("auto")) for rank in range(2)]
@@ -134,3 +134,25 @@ def test_to_oneself(pair):
     assert np.array_equal(room, LARGE)
     sent.release(), received.release()
     assert sent.choice is None
+
+
+def test_a_receive_that_was_left_reads_no_more_pieces():
+    """A message of several READs: the one under way is the last."""
+    network = Network(2, transfer_max=1000)
+    pair = Pair(network=network)
+    room = bytearray(10_000)
+    sent = pair.ends[0].send(1, 0, bytes([1]) * len(room))
+    received = pair.ends[1].receive(0, 0, room)
+    while not any(room):
+        pair.turn(1)
+        network.run_next()
+    pair.turn(1)
+    assert received.forsake() and not received.ended()
+    room[:] = bytes(len(room))
+    before = pair.engines[1].counters()["reads"]
+    for _turn in range(50):
+        pair.turn(1)
+        network.run_next()
+    assert sent.ended() and received.ended() and sent.result[0] == 0
+    assert pair.engines[1].counters()["reads"] == before < 10
+    assert not any(room)

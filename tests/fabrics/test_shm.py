@@ -308,6 +308,36 @@ def test_staged_transfers_are_checked_by_the_target():
     assert status(a.read, read_only.address, read_only.key, 64 * KIB) == OK
 
 
+def test_discarded_reads_of_cells():
+    """T4: of the one under way nothing more is copied out, those that wait move nothing."""
+    a, b = pair("off")
+    theirs, mine = bytearray(os.urandom(1 << 20)), bytearray(1 << 20)
+    source, sink = b.register(theirs), a.register(mine)
+    for ident in range(3):
+        assert a.read(1, sink, source.address, source.key, len(mine), ident=ident) == OK
+    while not any(mine):
+        assert b.poll() == a.poll() == []
+    assert mine != theirs
+    assert all(a.discard(1, ident) for ident in range(3))
+    sink.deregister()
+    mine[:] = bytes([7]) * len(mine)
+    events, _ = until(lambda ea, eb: len(ea) == 3, a, b)
+    assert sorted(events) == [(READ, 1, ident, OK) for ident in range(3)]
+    assert mine == bytes([7]) * len(mine)
+    assert a.fabric.counters["staged_jobs"] == 1
+
+
+def test_a_read_by_single_copy_is_waited_for():
+    """J3: the peer may be writing a chunk."""
+    a, b = pair()
+    theirs, mine = bytearray(os.urandom(1 << 20)), bytearray(1 << 20)
+    source, sink = b.register(theirs), a.register(mine)
+    assert a.read(1, sink, source.address, source.key, len(mine), ident=5) == OK
+    assert not a.discard(1, 5)
+    until(lambda ea: ea, a)
+    assert a.discard(1, 5) and mine == theirs
+
+
 def test_goodbye_comes_after_everything(two):
     a, b = two
     theirs, mine = bytearray(os.urandom(1 << 20)), bytearray(1 << 20)

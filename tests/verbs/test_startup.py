@@ -88,7 +88,7 @@ START = """
 import sys, time
 from pyrdv import MPI
 from pyrdv.fabrics.verbs.fabric import VerbsFabric
-from pyrdv.fabrics.verbs.threaded import connect_all_threaded
+from pyrdv.instruments.verbs.threaded import connect_all_threaded
 way, lacking, gone, limit = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "gone", int(sys.argv[4])
 comm = MPI.COMM_WORLD
 own = next(one for one in comm.engine.fabrics if isinstance(one, VerbsFabric))

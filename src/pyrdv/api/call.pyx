@@ -271,10 +271,12 @@ cdef class Call:
 
         A receive that nothing matched is taken back.  If its peer was offered the memory, the peer
         must let go first, or say that it owes nothing: its announcement would have come before.
-        A matched receive is waited for.  Its READ or WRITE ends by itself, for the sender ends a
-        WRITE that is under way before it gives up (below); a peer that is lost ends both.
-        A message that comes through a pipe goes on, and is thrown away: only steps of this process
-        write into the buffer, and the sender may be gone from the call, computing.
+        A matched receive is left, where only steps of this process write into the buffer
+        (`engine_forsake`): the sender may be gone from the call, computing.  What is under way goes
+        on in later calls, and is thrown away.  Else somebody else may be writing, and the receive
+        is waited for.  That needs no calls of a sender that is gone from the call: a device, or
+        this process, moves what a READ reads, the sender ends a WRITE that is under way before it
+        gives up (below), and a peer that is lost ends both.
 
         Sends are never taken back, since the receiver may count on them: they go on by themselves,
         or in later calls of this process.
@@ -316,5 +318,8 @@ cdef class Call:
             # In this order: once the alarm was read, so was what was sent before.
             if has_given_up(source) and request.op.state == OP_POSTED:
                 return 0
-            if engine_forsake(self.view.engine.c, request.op) or self.attend(request):
+            if engine_forsake(self.view.engine.c, request.op):
+                request.keeper = None
+                return 0
+            if self.attend(request):
                 return 0

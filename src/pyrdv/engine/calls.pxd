@@ -88,8 +88,9 @@ cdef bint engine_probe(engine_t *e, uint32_t peer, uint32_t context, int32_t tag
 # True: it completed as cancelled.  False: it was matched or announced; or an RTR must be revoked
 # first, and it ends as cancelled or, if its message was on the way, with that.
 cdef bint engine_cancel(engine_t *e, op_t *op) noexcept nogil
-# If `op` is a receive whose message comes through a pipe, throw away what is still to come: its
-# buffer is not touched any more.  The transfer goes on, for its sender counts on it.  Whether so.
+# Nobody wants the data of receive `op`: True if its buffer is not touched any more, and may be
+# given back.  What is still to come is refused, or thrown away where its sender counts on it.
+# False: it is not matched, or wait for its end, which needs no calls of its sender.
 cdef bint engine_forsake(engine_t *e, op_t *op) noexcept nogil
 # One turn; returns how many things happened.
 cdef int engine_turn(engine_t *e) noexcept nogil

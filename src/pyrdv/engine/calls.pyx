@@ -13,7 +13,7 @@ from pyrdv.engine.op cimport (
     message_hold, message_release, messages_reserve, op_complete, op_disown, op_new, op_own,
     op_release, ops_reserve)
 from pyrdv.engine.peer cimport peer_connect, queue_append, queue_remove
-from pyrdv.engine.protocols.contract cimport SERVED_AGAIN
+from pyrdv.engine.protocols.contract cimport SERVED_AGAIN, protocol_t
 from pyrdv.engine.protocols.eager cimport eager_post
 from pyrdv.engine.protocols.loopback cimport loop_send
 from pyrdv.engine.protocols.placed cimport place_drop
@@ -22,7 +22,7 @@ from pyrdv.engine.protocols.rendezvous_put cimport (
 from pyrdv.engine.protocols.table cimport protocol_table, table_t
 from pyrdv.engine.sleeping cimport call_sleepers, wake_sleepers
 from pyrdv.engine.state cimport (
-    ANY_PEER, OP_CANCELLED, OP_COMPLETE, OP_LACKING, OP_LANELESS, OP_MATCH, OP_NOT_REGISTERED,
+    ANY_PEER, OP_CANCELLED, OP_COMPLETE, OP_LACKING, OP_MATCH, OP_NOT_REGISTERED,
     OP_NO_MEMORY, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING, OP_RECV,
     OP_REGISTERED, OP_SEND, OP_SYNC, OP_WAITING, OP_WRITING, PEER_CLOSED, PEER_LOST, PEER_NEW,
     PEER_SELF, PEER_UP, PROMISE_GIVEN, PROTOCOL_NONE, WAITS_HERE, engine_t, message_t, op_t,
@@ -316,15 +316,19 @@ cdef bint engine_cancel(engine_t *e, op_t *op) noexcept nogil:
 
 
 cdef bint engine_forsake(engine_t *e, op_t *op) noexcept nogil:
-    cdef bint piped
+    cdef const protocol_t *protocol
+    cdef bint left = False
     engine_lock(&e.lock)
-    piped = op.kind == OP_RECV and (op.state == OP_LANELESS or op.state == OP_PIPING)
-    if piped:
-        op_disown(e, op)        # nor may its peer write there
-        if op.buffer != &op.peek[0]:
+    if op.kind == OP_RECV and op.buffer == &op.peek[0]:
+        left = True             # only that is written
+    elif op.kind == OP_RECV:
+        protocol = TABLE.by_code[op.protocol]
+        left = protocol != NULL and protocol.forsake != NULL and protocol.forsake(e, op)
+        if left:
+            op_disown(e, op)    # nor may its peer write there
             op.buffer = NULL
     engine_unlock(&e.lock)
-    return piped
+    return left
 
 
 cdef int engine_turn(engine_t *e) noexcept nogil:

@@ -1,6 +1,6 @@
 # cython: language_level=3
 """The Python objects around one ``engine_t``: its owner, and operations without a request."""
-from libc.stdint cimport uint32_t
+from libc.stdint cimport uint32_t, uint64_t
 
 from pyrdv.engine.state cimport engine_t, op_t
 from pyrdv.memory.registration cimport Registrations
@@ -30,6 +30,7 @@ cdef class Engine:
     cdef unsigned int unhelped      # looks at `pending` that were saved since the last
     cdef bint helping               # one of them is under way
     cdef Py_ssize_t reap_at         # length of orphans at which to look through them
+    cdef uint64_t adopted           # bytes of the orphans since the last look
     cdef const unsigned int *fork_count     # how often this process and its ancestors forked
     cdef unsigned int forks         # that count in the process that may use it
     cdef readonly long creator      # that process

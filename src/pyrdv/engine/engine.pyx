@@ -66,6 +66,10 @@ cdef void op_copy(engine_t *e, uint32_t i, op_t *out) noexcept nogil:
     engine_unlock(&e.lock)
 
 
+cdef enum:
+    ORPHAN_BYTES = 1 << 24      # of buffers without a request that may have ended unnoticed
+
+
 if fork_watch():
     raise MemoryError("pthread_atfork")
 
@@ -482,7 +486,9 @@ cdef int adopt(Engine engine, op_t *op, object keeper) except -1:
     orphan.op = op
     orphan.generation = op.generation
     orphan.keeper = keeper
-    if len(engine.orphans) >= engine.reap_at:
+    engine.adopted += op.length
+    if len(engine.orphans) >= engine.reap_at or engine.adopted > ORPHAN_BYTES:
+        engine.adopted = 0
         engine.reap_at = 2 * len(engine.orphans) + 32   # `reap` may adopt
         engine.reap()
         engine.reap_at = 2 * len(engine.orphans) + 32

@@ -79,6 +79,7 @@ cdef enum op_flag:
     OP_REFUSED = 8              # DONE (send: FIN) says that its data was not moved; see op.error
     OP_OFFERED = 16             # posted receive: the peer may hold its RTR
     OP_CANCELLING = 32          # posted receive: cancelled once its peer's RTRs are revoked
+    OP_UNWANTED = 64            # receive: it is left, and the READ under way not yet its last
     OP_ENDED = 128              # posted receive: if it is cancelled, the world's end has done it
 
 cdef enum pair_flag:            # op.pairing

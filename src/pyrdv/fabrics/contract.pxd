@@ -24,7 +24,8 @@ F1  Packets from one peer are delivered in the order they were posted, but for
 F2  A chain is accepted whole or not at all.
 F3  A SEND's header and payload are copied before ``post`` returns.
 F4  A READ or WRITE touches local memory from ``post`` until its completion
-    is returned by ``poll``, and never afterwards.
+    is returned by ``poll``, and never afterwards.  A READ that `discard` took
+    touches none from then on; its completion is returned all the same.
 F5  A fenced work request starts only after all earlier work requests of its
     chain are complete.
 F6  A packet that was not released is returned by the next ``poll`` again.
@@ -135,6 +136,10 @@ cdef struct fabric_ops:
     # OK | INVALID | FAILED.
     int (*register_memory)(fabric_t *self, void *address, uint64_t length,
                            int access, region *out) noexcept nogil
+    # call.  Nobody wants the data of READ `id` of `peer`, which is under way: True if it
+    # touches no local memory any more (F4), and its region may be deregistered.  False: wait
+    # for its completion, which needs no calls of the peer.  NULL: False.
+    bint (*discard)(fabric_t *self, uint32_t peer, uint64_t id) noexcept nogil
     # step.  The region must have no transfer under way.
     void (*deregister)(fabric_t *self, region *which) noexcept nogil
     # call.  Have the device forget now what was deregistered; NULL: it does so at once.

@@ -8,8 +8,8 @@ from cpython.buffer cimport PyBUF_WRITABLE, PyBUF_SIMPLE, PyBuffer_Release, PyOb
 from libc.stdint cimport int32_t, uint64_t
 
 from pyrdv.engine.calls cimport (
-    SEND_WAITS, engine_cancel, engine_probe, engine_recv, engine_recv_matched, engine_release,
-    engine_send, engine_turn, engine_wanted, envelope_t)
+    SEND_WAITS, engine_cancel, engine_forsake, engine_probe, engine_recv, engine_recv_matched,
+    engine_release, engine_send, engine_turn, engine_wanted, envelope_t)
 from pyrdv.engine.engine cimport Engine
 from pyrdv.engine.state cimport (
     ANY_PEER, ANY_TAG_, OP_CANCELLED, OP_COMPLETE, OP_RECV, OP_TRUNCATED, engine_t, message_t,
@@ -88,6 +88,10 @@ cdef class Operation:
         """Take it back, if it is not matched or announced."""
         if self.op != NULL:
             engine_cancel(self.engine.c, self.op)
+
+    def forsake(self):
+        """Nobody wants its data: whether its buffer is not touched any more."""
+        return self.op != NULL and engine_forsake(self.engine.c, self.op)
 
     def __dealloc__(self):
         if self.held:

@@ -208,6 +208,11 @@ cdef class Driver:
         return self.post(
             peer, self.write_request(source, offset, remote, remote_key, length, ident))
 
+    def discard(self, peer, ident):
+        """Whether READ `ident` touches no local memory any more."""
+        return (self.fabric.handle.ops.discard != NULL
+                and self.fabric.handle.ops.discard(self.fabric.handle, peer, ident))
+
     def poll(self, limit=POLL_MAX, release=True):
         """Events as tuples.
 

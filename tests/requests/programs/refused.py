@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import weakref
 
 import numpy as np
 
@@ -93,6 +94,22 @@ def case_a_blocking_send_meets_a_buffer(comm):
                 comm.Recv(bytearray(3), left, 5)
             thread.join()
         comm.Barrier()
+
+
+def case_arrays_of_dropped_sends_are_let_go(comm):
+    """Not all of them at once, but no more than some 16 MiB wait for that."""
+    right, left = around(comm)
+    nbytes, alive = 6 << 20, []
+    for turn in range(20):
+        array = np.full(nbytes, turn, np.uint8)
+        comm.Isend(array, right).Free()
+        alive.append(weakref.ref(array))
+        del array
+        comm.Barrier()
+        comm.Recv(np.empty(nbytes, np.uint8), left)
+        comm.Barrier()
+        alive = [array for array in alive if array() is not None]
+        assert len(alive) <= 4
 
 
 def case_a_dropped_send_reaches_its_receiver(comm):

@@ -47,6 +47,10 @@ cdef struct protocol_t:
     void (*ended)(engine_t *e, op_t *op, const completion *c) noexcept nogil
     # Receive `op` takes unexpected message `m`, which is in no queue any more, and releases it.
     void (*deliver)(engine_t *e, op_t *op, message_t *m) noexcept nogil
+    # call.  Nobody wants the data of matched receive `op`: True if its buffer is not touched any
+    # more.  The sender is let go all the same: at once, or when what is under way has ended.
+    # False: wait for its end.  NULL: False.
+    bint (*forsake)(engine_t *e, op_t *op) noexcept nogil
     # Post what `p` is owed beside messages, if anything.
     void (*owed)(engine_t *e, peer_t *p) noexcept nogil
     # call.  Do for `p`, which is alive, what a step could not.  Returns how many things happened.

@@ -33,9 +33,10 @@ from pyrdv.engine.protocols.done cimport done_fill, done_start
 from pyrdv.engine.protocols.pipe_in cimport pipe_receive
 from pyrdv.engine.speculation.adaptation cimport advice
 from pyrdv.engine.state cimport (
-    CHOICE_PIPELINE, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST, OP_READING, OP_RECV, OP_REFUSED,
-    OP_REGISTERED, OP_SEND, OP_WAITING, PAIR_ACK, PEER_NEW, PEER_UP, PROTOCOL_GET,
-    PROTOCOL_PIPELINE, REASON_ASKED, REASON_PEER, WAITS_THERE, engine_t, message_t, op_t, peer_t)
+    CHOICE_PIPELINE, OP_DONE_ONLY, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST, OP_READING,
+    OP_READY, OP_RECV, OP_REFUSED, OP_REGISTERED, OP_SEND, OP_UNWANTED, OP_WAITING, PAIR_ACK,
+    PEER_NEW, PEER_UP, PROTOCOL_GET, PROTOCOL_PIPELINE, REASON_ASKED, REASON_PEER, WAITS_THERE,
+    engine_t, message_t, op_t, peer_t)
 from pyrdv.engine.trace cimport trace_op
 from pyrdv.engine.wire cimport (
     PACKET_ADVICE, PACKET_PIPED, PACKET_RESUME_RTR, PACKET_RTS, PACKET_RTS_ACK, PACKET_STOP_RTR,
@@ -242,7 +243,9 @@ cdef void get_ended(engine_t *e, op_t *op, const completion *c) noexcept nogil:
         return
     e.moving -= 1
     if c.status == FABRIC_OK:
-        if op.moved < op_wanted(op):
+        if op.flags & OP_UNWANTED:
+            done_start(e, p, op)
+        elif op.moved < op_wanted(op):
             get_start(e, p, op)
         else:
             op_complete(e, op, op_fit(op))
@@ -254,6 +257,23 @@ cdef void get_ended(engine_t *e, op_t *op, const completion *c) noexcept nogil:
         done_start(e, p, op)
 
 
+cdef bint get_forsake(engine_t *e, op_t *op) noexcept nogil:
+    cdef peer_t *p = &e.peers[op.source]
+    if op.state == OP_READY:
+        # No READ is under way.  DONE alone is left, and lets the sender go.
+        if not op.flags & OP_DONE_ONLY:
+            op.length = 0
+            op.flags |= OP_DONE_ONLY
+        return True
+    if op.state != OP_READING or p.fabric.ops.discard == NULL \
+            or not p.fabric.ops.discard(p.fabric, p.rank, op_cookie(op)):
+        return False
+    if op.moved < op_wanted(op):
+        op.length = 0
+        op.flags |= OP_UNWANTED
+    return True
+
+
 cdef protocol_t operations
 operations.name = b"get"
 operations.code = PROTOCOL_GET
@@ -261,6 +281,7 @@ operations.start = rts_post
 operations.serve = get_serve
 operations.ended = get_ended
 operations.deliver = get_deliver
+operations.forsake = get_forsake
 operations.kind_count = 2
 operations.kinds[0].kind = PACKET_RTS
 operations.kinds[0].length = WIRE_RTS

@@ -148,6 +148,7 @@ cdef struct node_t:
     int8_t status
     uint8_t alone       # do not share it: a helper failed
     uint8_t tailed      # the SEND behind it stands in the job's tail
+    uint8_t unwanted    # READ: its data goes nowhere (shm_discard)
     int slot            # in the segment's job table, or NO_SLOT
     uint32_t peer
     uint32_t chain      # serial number; nodes of a chain are neighbours

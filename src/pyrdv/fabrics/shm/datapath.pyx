@@ -17,8 +17,8 @@ from pyrdv.fabrics.contract cimport (
     EVENT_CLOSED, EVENT_LOST, EVENT_PACKET, FABRIC_AGAIN, FABRIC_INVALID, FABRIC_LOST, FABRIC_OK,
     HEADER_MAX, WR_FENCE, WR_READ, WR_SEND, WR_WRITE, completion, fabric_t, work_request)
 from pyrdv.fabrics.shm.channel cimport (
-    SHM_INLINE, SHM_JOBS, SHM_KIND_BULK, SHM_KIND_INLINE, SHM_SLOTS, fail_peer,
-    glance32, have_room, inbound_t, observe32, outbound_t, peer_t, put_packet, return_room,
+    NODE_NEW, SHM_INLINE, SHM_JOBS, SHM_KIND_BULK, SHM_KIND_INLINE, SHM_SLOTS, fail_peer,
+    glance32, have_room, inbound_t, node_t, observe32, outbound_t, peer_t, put_packet, return_room,
     shm_bulk_need, shm_bulk_place, shm_slot, shm_t, shm_tail, wake_consumer, wake_producer)
 from pyrdv.fabrics.shm.transfer cimport (
     transfer_add, transfer_flush, transfer_go, transfer_ready, transfer_report, transfer_turn)
@@ -210,6 +210,22 @@ cdef void shm_release(fabric_t *base, uint32_t peer, int count) noexcept nogil:
         self.counters.received += 1
     return_room(into)
     wake_producer(self, into)
+
+
+cdef bint shm_discard(fabric_t *base, uint32_t peer, uint64_t ident) noexcept nogil:
+    # What has not started needs no start, and what goes through cells is not copied out (T4).
+    # By single copy the peer may be writing a chunk, and this processor can move all others.
+    cdef shm_t *self = <shm_t *> base
+    cdef outbound_t *out = self.peers[peer].out if peer < base.size else NULL
+    cdef node_t *node = out.first if out != NULL else NULL
+    while node != NULL and (node.opcode != WR_READ or node.id != ident):
+        node = node.next
+    if node == NULL:
+        return True     # it has ended, and only its completion is to be told
+    if node.state != NODE_NEW and out.staged != node:
+        return False
+    node.unwanted = 1
+    return True
 
 
 cdef void unlist(shm_t *self, inbound_t *into) noexcept nogil:

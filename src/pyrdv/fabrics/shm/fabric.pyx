@@ -18,7 +18,7 @@ from pyrdv.fabrics.shm.channel cimport (
 from pyrdv.fabrics.shm.control cimport (
     control_close, control_open, shm_arm, shm_connect, shm_deregister, shm_disarm,
     shm_disconnect, shm_maintain, shm_register)
-from pyrdv.fabrics.shm.datapath cimport shm_poll, shm_post, shm_release
+from pyrdv.fabrics.shm.datapath cimport shm_discard, shm_poll, shm_post, shm_release
 from pyrdv.fabrics.shm.doors cimport NAME_MAX_BYTES, address_t, open_doors
 from pyrdv.fabrics.shm.lacks cimport lack_words, last_words, words_say
 from pyrdv.fabrics.shm.rights cimport may_copy
@@ -40,6 +40,7 @@ cdef fabric_ops OPS  # constant after import
 OPS.post = shm_post
 OPS.poll = shm_poll
 OPS.release = shm_release
+OPS.discard = shm_discard
 OPS.register_memory = shm_register
 OPS.deregister = shm_deregister
 OPS.connect = shm_connect

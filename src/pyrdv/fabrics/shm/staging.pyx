@@ -13,6 +13,8 @@ T2  The consumer checks region, bounds and access in every turn, so that a
     region deregistered in between is never touched.
 T3  A transfer is complete when every cell was emptied: for a WRITE that is
     the consumer's count, so completion means placed.
+T4  Only the producer writes into the memory of its READ.  So it may discard the data of one: the
+    cells go on as before, for the consumer may be filling one, and nothing is copied out.
 """
 from libc.stdint cimport uint32_t, uint64_t, uint8_t
 from libc.string cimport memcpy
@@ -75,8 +77,9 @@ cdef int stage_turn(shm_t *self, outbound_t *out, uint64_t *moved) noexcept nogi
         if reading:
             if out.cells == theirs:
                 break
-            memcpy(<uint8_t *> node.local + out.staged_at,
-                   cell(out.segment, out.bulk, out.cells), length)
+            if not node.unwanted:
+                memcpy(<uint8_t *> node.local + out.staged_at,
+                       cell(out.segment, out.bulk, out.cells), length)
         else:
             if out.cells - theirs == SHM_CELLS:
                 break

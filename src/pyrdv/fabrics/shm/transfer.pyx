@@ -206,6 +206,7 @@ cdef void transfer_add(shm_t *self, uint32_t peer, const work_request *request,
     node.status = FABRIC_OK
     node.alone = 0
     node.tailed = 0
+    node.unwanted = 0
     node.held = NULL
     node.slot = NO_SLOT
     node.peer = peer
@@ -354,6 +355,9 @@ cdef uint64_t node_turn(shm_t *self, peer_t *state, node_t *node, uint64_t moved
             finish(self, out, node, node.status)
             return moved
         if fenced(node):
+            return moved
+        if node.unwanted:
+            finish(self, out, node, FABRIC_OK)
             return moved
         if node.opcode == WR_SEND:
             status = have_room(out, 1, out.bulk_head)

@@ -395,7 +395,8 @@ cdef void fire_chunk(sim_net *net, uint32_t src, uint32_t dst,
             at = landing(net, tr)
     remote = <char *>tr.remote + at
     if tr.opcode == WR_READ:
-        memcpy(tr.local + at, remote, piece)
+        if tr.local != NULL:    # discarded otherwise
+            memcpy(tr.local + at, remote, piece)
     elif tr.picked:
         memcpy(remote, tr.bounce, rest)
     elif rest <= SIM_BOUNCE:

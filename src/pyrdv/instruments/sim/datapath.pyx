@@ -20,7 +20,7 @@ from pyrdv.instruments.sim.core cimport (
     sim_net, sim_note_fault, sim_open, sim_packet, sim_rank, sim_ready, sim_region, sim_retire,
     sim_signal, sim_transfer,
 )
-from pyrdv.instruments.sim.regions cimport sim_deregister, sim_own_region, sim_register
+from pyrdv.instruments.sim.regions cimport sim_deregister, sim_discard, sim_own_region, sim_register
 
 cdef extern from "errno.h" nogil:
     int ENOMEM
@@ -470,6 +470,7 @@ cdef fabric_ops operations
 operations.post = sim_post
 operations.poll = sim_poll
 operations.release = sim_release
+operations.discard = sim_discard
 operations.register_memory = sim_register
 operations.deregister = sim_deregister
 operations.connect = sim_connect

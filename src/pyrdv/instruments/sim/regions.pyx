@@ -8,9 +8,11 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport realloc
 from libc.string cimport memset
 
-from pyrdv.fabrics.contract cimport FABRIC_FAILED, FABRIC_INVALID, FABRIC_OK, fabric_t, region
+from pyrdv.fabrics.contract cimport (
+    FABRIC_FAILED, FABRIC_INVALID, FABRIC_OK, WR_READ, fabric_t, region)
 from pyrdv.instruments.sim.core cimport (
-    FAULT_BUSY_REGION, FAULT_UNKNOWN_REGION, sim_note_fault, sim_rank, sim_region,
+    FAULT_BUSY_REGION, FAULT_UNKNOWN_REGION, sim_between, sim_channel, sim_drop_local,
+    sim_note_fault, sim_rank, sim_region, sim_transfer,
 )
 
 cdef extern from "errno.h" nogil:
@@ -62,6 +64,20 @@ cdef int sim_register(fabric_t *self, void *address, uint64_t length, int access
     out.address = address
     out.length = length
     return FABRIC_OK
+
+
+cdef bint sim_discard(fabric_t *self, uint32_t peer, uint64_t ident) noexcept nogil:
+    """READ `ident` of `peer` goes on without its local memory."""
+    cdef sim_rank *rank = <sim_rank *>self
+    cdef sim_channel *ch = sim_between(rank.net, self.rank, peer)
+    cdef sim_transfer *tr
+    cdef uint32_t t
+    for t in range(rank.net.transfers if ch.busy else 0):
+        tr = &ch.transfers[t]
+        if tr.used and tr.opcode == WR_READ and tr.id == ident and tr.local != NULL:
+            tr.local = NULL
+            sim_drop_local(rank.net, self.rank, tr)
+    return True
 
 
 cdef void sim_deregister(fabric_t *self, region *which) noexcept nogil:
