@@ -1,7 +1,7 @@
 """Waiting, awaiting and waking over RDMA devices (field cases P07, P09, P10, T02, T03, T05, T07).
 
-P05 is in programs/traffic.py.  Left out of `flow`: floods, which take minutes here, and what measures
-processor time, of which a virtual machine on a busy host knows little.
+P05 is in programs/traffic.py.  Left out of `flow`: floods, which take minutes here, and what
+measures processor time, of which a virtual machine on a busy host knows little.
 """
 
 from pathlib import Path
