@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import resource
 import threading
 import time
 import weakref
@@ -10,7 +11,8 @@ import weakref
 import numpy as np
 
 from pyrdv import MPI
-from tests.support.cases import cpu_seconds, run
+from pyrdv.errors import ResourceError
+from tests.support.cases import cpu_seconds, raises, run
 
 
 async def one(request):
@@ -225,6 +227,28 @@ def case_a_busy_loop_keeps_nobody_awake(comm):
     done.set()
     thread.join(30)
     assert got == ["late"]
+
+
+def case_no_descriptor_to_await_with(comm):
+    """It is said, with the limit, and the request can be awaited later."""
+    other = 1 - comm.rank
+
+    async def main():
+        await comm.Irecv(bytearray(1), MPI.PROC_NULL)
+        request = comm.irecv(None, other, 1)
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+        try:
+            with raises(ResourceError, "eventfd", "RLIMIT_NOFILE is 3"):
+                await request
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        comm.Barrier()                      # nothing comes before both were refused
+        send = comm.isend("later", other, 1)
+        assert await request == "later"
+        await send
+
+    asyncio.run(main())
 
 
 def case_request_of_a_freed_communicator(comm):
