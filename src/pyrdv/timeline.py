@@ -100,10 +100,6 @@ def _span(recording, scale):
     return begin, end - begin
 
 
-def _until(recording, scale):
-    return scale.seconds(recording.pairs[-1][0]) * 1e6
-
-
 def _fastest(recordings, known):
     """The least (arrival - departure) of messages between hosts, us.
 
@@ -393,7 +389,7 @@ class Joining:
             bar.args.update({"late": who, "late by, us": round(max(0.0, by), 3)})
         end = max(one["matched"], into.begin)
         if out.begin > end:
-            # The event of a send is recorded behind its post, and the processor may be lost between.
+            # The event of a send is recorded behind its post; the processor may be lost between.
             self._lanes[source].move(out, end - _SHORTEST)
         begin = max(min(one["sent"], end), out.begin)
         self._arrows += 1
@@ -438,7 +434,7 @@ def write(file, recordings):
     joining = None
     for us, rank, event in _merged(recordings, known, lines):
         if joining is None:
-            joining = Joining(us, {one: lines[one](_until(recordings[one], known[one]))
+            joining = Joining(us, {one: lines[one](sum(_span(recordings[one], known[one])))
                                    for one in known}, emit)
         joining.add(us, rank, event)
     if joining is not None:
