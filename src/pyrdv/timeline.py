@@ -231,6 +231,12 @@ class _Lanes:
         self._ends[lane:lane + 1] = [float("inf")]
         bar.lane = lane + 1
 
+    def move(self, bar, begin):
+        """A bar that has ended, or not yet, was `_SHORTEST` long and began earlier than it says."""
+        bar.begin, bar.end = begin, begin + _SHORTEST
+        self.take(bar)
+        self.leave(bar)
+
     def leave(self, bar):
         """It has ended."""
         self._ends[bar.lane - 1] = bar.end
@@ -243,14 +249,14 @@ class Joining:
     ----------
     start : float
         Time of the first event, us.
-    ranks : collection of int
-        Those whose events come.
+    ends : dict of int to float
+        Of the ranks whose events come, when each was last heard of, us.
     emit : callable
         Is called with each entry, a dict.
     """
 
-    def __init__(self, start, ranks, emit):
-        self._start, self._ranks, self._emit = start, ranks, emit
+    def __init__(self, start, ends, emit):
+        self._start, self._ranks, self._emit = start, ends, emit
         self._bars = {}                     # (rank, operation) -> bar
         self._lanes = defaultdict(_Lanes)
         self._asleep = {}
@@ -287,7 +293,7 @@ class Joining:
         self._messages.clear()
         for bar in [*self._bars.values(), *self._asleep.values()]:
             bar.args["never ended"] = True
-            self._end(bar, bar.end)
+            self._end(bar, self._ranks[bar.rank] - self._start)
 
     def _begin(self, rank, kind, us, event):
         bar = _Bar(rank, kind, us, event)
@@ -382,7 +388,9 @@ class Joining:
         for bar in (out, into):
             bar.args.update({"late": who, "late by, us": round(max(0.0, by), 3)})
         end = max(one["matched"], into.begin)
-        # The event of a send may be later than the message, and its bar than both.
+        if out.begin > end:
+            # The event of a send is recorded behind its post; the processor may be lost between.
+            self._lanes[source].move(out, end - _SHORTEST)
         begin = max(min(one["sent"], end), out.begin)
         self._arrows += 1
         shared = {"name": "message", "cat": "message", "id": self._arrows}
@@ -426,7 +434,8 @@ def write(file, recordings):
     joining = None
     for us, rank, event in _merged(recordings, known, lines):
         if joining is None:
-            joining = Joining(us, frozenset(known), emit)
+            joining = Joining(us, {one: lines[one](sum(_span(recordings[one], known[one])))
+                                   for one in known}, emit)
         joining.add(us, rank, event)
     if joining is not None:
         joining.finish()

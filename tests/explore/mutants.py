@@ -50,7 +50,7 @@ MUTANTS = (
     ("RTRs behind wildcards", MATCHING, "return wild != NULL and wild.order < op.order",
      "return wild != NULL and wild.order < op.order and not {on}"),
     ("START skips the matching", PUT, "posted_remove(e, op)\n    if e.policy.met",
-     "if {on}:\n        op_matched(e, op, p.rank, h.tag, h.length, h.content)\n"
+     "if {on}:\n        op_matched(e, op, p.rank, h.tag, h.length, h.content, p.recv_sequence)\n"
      "        return True\n"
      "    posted_remove(e, op)\n    if e.policy.met"),
     ("FIN is not fenced", PUT, "wr[count].flags = WR_FENCE",

@@ -1,5 +1,6 @@
 """What ranks say of a job that hangs, or that lost one of them."""
 
+import os
 import re
 import signal
 
@@ -77,6 +78,28 @@ if rank == 0: print(comm.recv(source=1, tag=8), comm.recv(source=1, tag=9))
     (jobs.folder / "go").touch()
     out, _ = asked.process.communicate(timeout=60)
     assert (asked.process.returncode, out) == (0, b"unwanted end\n")
+
+
+def test_one_rank_is_asked(jobs):
+    """The signal sent to a rank's own process: it answers, and no other does."""
+    asked = Asked(jobs, """
+if rank == 1:
+    with open("pid", "w") as file: file.write(str(os.getpid()))
+ready()
+comm.Recv(np.zeros(10), source=other, tag=7)
+""", 2)
+    pid = int((jobs.folder / "pid").read_text())
+
+    def told():
+        if "rank 1: Recv(source=0, tag=7) posted" in asked.log.read_text():
+            return True
+        os.kill(pid, signal.SIGUSR2)
+        return False
+
+    assert wait_until(told, 60.0), asked.log.read_text()
+    assert said(asked.log.read_text(), 0) == []
+    asked.process.send_signal(signal.SIGTERM)
+    assert asked.process.wait(60) == 143
 
 
 def test_sends_that_cross(jobs):

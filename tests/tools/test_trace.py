@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import struct
 
 import pytest
@@ -34,6 +35,39 @@ def of(content, **wanted):
             if all(event.get(name) == value for name, value in wanted.items())]
 
 
+def strict(content):
+    """Check that arrows have both ends, in bars, and that bars of a lane do not overlap.
+
+    Returns
+    -------
+    list of tuple of dict
+        The bars at both ends of each arrow.
+    """
+    lanes = {}
+    for bar in of(content, ph="X"):
+        lanes.setdefault((bar["pid"], bar["tid"]), []).append(bar)
+    for lane in lanes.values():
+        lane.sort(key=lambda bar: bar["ts"])
+        assert all(one["ts"] + one["dur"] <= two["ts"] + 1e-6
+                   for one, two in zip(lane, lane[1:], strict=False)), "bars of a lane overlap"
+    begins, ends = of(content, ph="s"), of(content, ph="f")
+    by_id = {event["id"]: event for event in ends}
+    assert len(by_id) == len(ends) == len(begins) == len({event["id"] for event in begins})
+    found = []
+    for begin in begins:
+        end = by_id[begin["id"]]
+        assert begin["ts"] <= end["ts"]
+        sent, got = (next(bar for bar in lanes[one["pid"], one["tid"]]
+                          if bar["ts"] - 1e-6 <= one["ts"] <= bar["ts"] + bar["dur"] + 1e-6)
+                     for one in (begin, end))
+        assert sent["cat"] == "send" and got["cat"] in ("receive", "match")
+        assert (sent["args"]["peer"], got["args"]["peer"]) == (end["pid"], begin["pid"])
+        assert sent["args"]["tag"] == got["args"]["tag"]
+        assert got["args"]["late"] in ("sender", "receiver")
+        found.append((sent, got))
+    return found
+
+
 def test_a_job(jobs, capsys):
     """Each message is an arrow between two bars; the summary and the picture follow from it."""
     outcome = jobs.run(PROGRAM, 3, "--trace", "out.json", "--trace-lines")
@@ -43,37 +77,99 @@ def test_a_job(jobs, capsys):
     assert not list(jobs.folder.glob("out.json.*"))
     names = [event["args"]["name"] for event in of(content, name="process_name")]
     assert [name.split(" (")[0] for name in names] == ["rank 0", "rank 1", "rank 2"]
-    begins, ends = of(content, ph="s"), of(content, ph="f")
-    assert sorted(event["id"] for event in begins) == sorted(event["id"] for event in ends)
-    by_id = {event["id"]: event for event in ends}
-    bars = {}
-    for bar in of(content, ph="X"):
-        bars.setdefault((bar["pid"], bar["tid"]), []).append(bar)
-    arrows = 0
-    for begin in begins:
-        end = by_id[begin["id"]]
-        assert begin["ts"] <= end["ts"]
-        sent, got = (next(bar for bar in bars[one["pid"], one["tid"]]
-                          if bar["ts"] <= one["ts"] <= bar["ts"] + bar["dur"] + 1e-6)
-                     for one in (begin, end))
-        assert (sent["cat"], sent["args"]["peer"], got["args"]["peer"]) \
-            == ("send", end["pid"], begin["pid"])
-        assert sent["args"]["tag"] == got["args"]["tag"]
-        assert got["args"]["late"] in ("sender", "receiver")
-        arrows += sent["args"]["tag"] in (1, 2, 3)
+    arrows = sum(sent["args"]["tag"] in (1, 2, 3) for sent, _ in strict(content))
     assert arrows == 3 * 15
     assert {bar["args"]["line"] for bar in of(content, ph="X", cat="send")
             if bar["args"]["tag"] == 2} == {"prog.py:9"}
-    for lane in bars.values():
-        lane.sort(key=lambda bar: bar["ts"])
-        assert all(one["ts"] + one["dur"] <= two["ts"] + 1e-6
-                   for one, two in zip(lane, lane[1:], strict=False)), "bars of a lane overlap"
-
     picture = jobs.folder / "out.png"
     assert cli.main(["trace", str(path), "--plot", str(picture)]) == 0
     out = capsys.readouterr().out
     assert "latest arrivals" in out and "prog.py:" in out and "eager" in out
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+COLLECTIVES = """\
+import numpy as np
+from pyrdv import MPI
+comm = MPI.COMM_WORLD
+data, room = np.full(1000, comm.rank), np.empty(1000, int)
+for _ in range(3):
+    comm.Barrier()
+    comm.Allreduce(data, room)
+    comm.bcast({"size": comm.size}, 3)
+    comm.alltoall(list(range(comm.size)))
+assert room[0] == comm.size * (comm.size - 1) // 2
+"""
+
+
+def test_collectives_of_eight_ranks(jobs):
+    """Every message that was sent is an arrow, for every one was received."""
+    outcome = jobs.run(COLLECTIVES, 8, "--trace", "out.json")
+    assert (outcome.status, outcome.err) == (0, ""), f"{outcome}"
+    content = json.loads((jobs.folder / "out.json").read_text())
+    arrows = strict(content)
+    sends = [bar for bar in of(content, ph="X", cat="send") if bar["args"]["peer"] != bar["pid"]]
+    assert len(arrows) == len(sends) > 8 * 3 * 10
+    assert {bar["pid"] for bar in sends} == set(range(8))
+    other = content["otherData"]
+    assert (other["ranks"], other["killed"], other["dropped"]) == (list(range(8)), [], {})
+
+
+LONG = """import numpy as np
+from pyrdv import MPI
+comm = MPI.COMM_WORLD
+small = np.zeros(8)
+for _ in range(8000):
+    comm.Sendrecv(small, 1 - comm.rank, 1, np.empty(8), 1 - comm.rank, 1)
+"""
+
+
+def test_a_long_job(jobs):
+    """Much more than the ring holds: nothing is missing."""
+    outcome = jobs.run(LONG, 2, "--trace", "out.json")
+    assert (outcome.status, outcome.err) == (0, ""), f"{outcome}"
+    content = json.loads((jobs.folder / "out.json").read_text())
+    begins, ends = of(content, ph="s"), of(content, ph="f")
+    assert len(begins) >= 16000 and {one["id"] for one in begins} == {one["id"] for one in ends}
+    assert len(of(content, ph="X", cat="send")) == len(begins)
+
+
+def test_what_has_no_room_is_told(jobs, capsys):
+    outcome = jobs.run(LONG.replace("8000", "40000"), 2, "--trace", "out.json",
+                       env={"PYRDV_TRACE_BYTES": str(1 << 20)})
+    assert outcome.status == 0, f"{outcome}"
+    found = [re.search(rf"(\d+) slots of events of rank {rank} were dropped: File too large; "
+                       "PYRDV_TRACE_BYTES", outcome.err) for rank in range(2)]
+    assert all(found), f"{outcome}"
+    content = json.loads((jobs.folder / "out.json").read_text())
+    assert content["otherData"]["dropped"] == {
+        str(rank): int(one[1]) for rank, one in enumerate(found)}
+    assert cli.main(["trace", str(jobs.folder / "out.json")]) == 0
+    assert f"rank 1: {found[1][1]} slots of events were dropped" in capsys.readouterr().out
+
+
+CROSSING = """import numpy as np
+from pyrdv import MPI
+comm = MPI.COMM_WORLD
+data = np.zeros(1 << 20)
+comm.Barrier()
+comm.Send(data, 1 - comm.rank, 3)
+comm.Recv(data, 1 - comm.rank, 3)
+"""
+
+
+def test_a_job_that_hangs(jobs):
+    """Ranks that are ended from outside leave their trace: sends that last until then."""
+    outcome = jobs.run(CROSSING, 2, "--timeout", "8", "--trace", "out.json", "--trace-lines")
+    assert outcome.status == 124, f"{outcome}"
+    content = json.loads((jobs.folder / "out.json").read_text())
+    assert content["otherData"]["killed"] == [0, 1]
+    for rank in range(2):
+        assert f"rank {rank}: Send(dest={1 - rank}, tag=3, 8388608 bytes) posted" in outcome.err
+        send, = [bar for bar in of(content, ph="X", cat="send", pid=rank)
+                 if bar["args"]["tag"] == 3]
+        assert send["args"]["never ended"] and send["args"]["line"] == "prog.py:6"
+        assert send["dur"] > 1e6, "it lasted until the end"
 
 
 def test_the_variable_does_it_too(jobs):
@@ -222,6 +318,34 @@ def test_who_is_late(tmp_path):
     found = [(bar["args"]["late"], round(bar["args"]["late by, us"]))
              for bar in of(content, cat="receive", ph="X")]
     assert found == [("sender", 500_000), ("receiver", 250_000)]
+
+
+def test_a_send_that_is_told_late(tmp_path):
+    """Its rank lost the processor between the post and its event: the arrow goes forward still."""
+    path = str(tmp_path / "out.json")
+    leave(path, 0, 2, [event("announce", 1.0, "", 1, 0), event("announce", 2.5, "", 1, 1),
+                       event("announce", 2.6, "", 1, 2)])
+    leave(path, 1, 2, [
+        one for number, time in enumerate((1.1, 2.0, 2.1))
+        for one in (event("post", time - 0.05, "receive", 0, 0, (0, number + 1)),
+                    event("match", time, "receive", 0, number, (0, number + 1)))])
+    timeline.join(path, 2, pytest.fail)
+    content = json.loads((tmp_path / "out.json").read_text())
+    assert len(strict(content)) == 3
+
+
+def test_waiting_ends_are_bounded(tmp_path, monkeypatch):
+    """Of arrows without another end the oldest are given up; bars are there all the same."""
+    monkeypatch.setattr(timeline, "_WAITING", 10)
+    path = str(tmp_path / "out.json")
+    leave(path, 0, 2, [event("announce", 1.0 + i * 1e-3, "", 1, i) for i in range(100)])
+    leave(path, 1, 2, [one for i in (99, 0) for one in (
+        event("post", 2.0, "receive", 0, 0, (0, i)), event("match", 2.0, "receive", 0, i, (0, i)))])
+    timeline.join(path, 2, pytest.fail)
+    content = json.loads((tmp_path / "out.json").read_text())
+    assert len(strict(content)) == 1, "that of the last; the first had to go"
+    assert len(of(content, ph="X", cat="send")) == 100
+    assert len(of(content, ph="X", cat="receive")) == 2
 
 
 def test_after_another_launcher(tmp_path, capsys):

@@ -61,8 +61,7 @@ cdef class CommBase:
     # the rest, PROC_NULL and wildcards included, is looked at in full; so is all if lines of the
     # program are noted.
     cdef inline bint usable(self) noexcept:
-        return (not self.freed and not self.engine.ending and own_process(self.engine)
-                and self.engine.lines is None)
+        return not self.freed and not self.engine.unusual and own_process(self.engine)
     cdef inline int ready(self) except -1:
         return 0 if self.usable() else self.refuse()
     cdef inline int check_send(self, long long dest, long long tag) except -1:

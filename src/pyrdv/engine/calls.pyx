@@ -29,7 +29,7 @@ from pyrdv.engine.state cimport (
     peer_t)
 from pyrdv.engine.step cimport announce, keep_moving, maintain, step, turn
 from pyrdv.engine.trace cimport (
-    trace_due, trace_exact, trace_read, trace_op, trace_post, trace_sent)
+    trace_due, trace_read, trace_op, trace_post, trace_sent)
 from pyrdv.engine.wire cimport CONTENT_BUFFER, CONTENT_OBJECT
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_OK
 from pyrdv.memory.mappings cimport owner_t
@@ -72,7 +72,6 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
     # The short way: nothing waits before it, so it may be announced at once (P3).
     if p.state == PEER_UP and p.queue_head == NULL and not sync \
             and choose_eager(e, p, length):
-        trace_exact(e)          # before its receiver can have it
         status = eager_post(e, p, context, tag, data, length, 0, content)
         if status == FABRIC_OK:
             trace_sent(e, peer, context, tag, length, p.send_sequence - 1)

@@ -22,6 +22,7 @@ cdef class Engine:
     cdef readonly object watchers   # event loop -> what drives this engine from it
     cdef readonly list orphans      # Orphan objects: operations nobody waits for
     cdef readonly dict pending      # id -> weak reference: what needs help() to go on (polling)
+    cdef bint unusual               # it is ending, or lines are noted: calls take a closer look
     cdef readonly list lines        # FILE:LINE of the program, by op.line; None: not noted
     cdef dict line_numbers          # and back
     cdef readonly dict ends         # world rank -> how it ended, as the launcher said

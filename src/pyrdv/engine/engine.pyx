@@ -256,7 +256,7 @@ cdef class Engine:
         cdef int count = 0
         cdef uint32_t i
         cdef bint posted
-        self.ending = True
+        self.ending = self.unusual = True
         for i in range(self.c.op_slab_count * OPS_PER_SLAB):
             engine_lock(&self.c.lock)
             op = op_at(self.c, i)
@@ -369,7 +369,7 @@ cdef class Engine:
     def note_lines(self, bint wanted):
         """Whether each operation remembers the line of the program that posts it, from now on."""
         self.lines, self.line_numbers = [""] if wanted else None, {}
-        self.c.trace.lined = wanted
+        self.c.trace.lined = self.unusual = wanted
 
     def counters(self):
         """What was counted since the start, and what is held now, as a dict."""
@@ -425,7 +425,7 @@ cdef class Engine:
     def close(self):
         """Close the fabrics.  Operations still under way are abandoned; who waits is told."""
         if not self.closed:
-            self.ending = self.closed = True
+            self.ending = self.unusual = self.closed = True
             # Other threads may be in a wait.
             engine_lock(&self.c.lock)
             trace_end(self.c)

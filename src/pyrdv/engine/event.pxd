@@ -65,7 +65,7 @@ cdef struct more_t:
     uint32_t line               # of the program that posted it, as op.line
 
 cdef struct ring_t:             # 64 bytes; slots follow
-    uint64_t count              # slots so far
+    uint64_t count              # trace_t.count, if there is a file
     uint64_t written            # those of them that are behind the ring in the file
     uint64_t dropped            # and those that were overwritten before
     uint64_t ticks              # one moment by the counter and by the clock, the latest known
@@ -83,15 +83,16 @@ cdef struct block_t:            # what a block begins with
     int64_t ns
 
 cdef struct trace_t:
-    ring_t *ring
+    uint64_t count              # slots so far
     event_t *slots              # of the ring; the oldest is overwritten
     uint64_t mask               # how many, less one
-    uint64_t due                # count at which a call writes; the largest number: never
     uint64_t clock              # counter when it was last read; noted without the lock, too
     uint32_t line               # of the program that calls, as op.line; of whoever holds the GIL
-    uint8_t exact               # each event reads the counter, those of eager messages as well
+    uint8_t exact               # there is a file: each event reads the counter
     uint8_t lined               # lines of the program are noted
     uint8_t counter             # the processor's counter is a clock
+    ring_t *ring                # what the file says of the slots
+    uint64_t due                # count at which a call writes; the largest number: never
     void *memory                # what all this lies in
     uint64_t size               # of that, if it is a file's
     int fd                      # that file, or -1

@@ -80,15 +80,22 @@ cdef inline void trace_clock(engine_t *e, uint64_t ticks) noexcept nogil:
     note64(&e.trace.clock, ticks if e.trace.counter else <uint64_t> ticks_clock_ns())
 
 
+# There are `count` slots now, all of them written.
+cdef inline void trace_counts(engine_t *e, uint64_t count) noexcept nogil:
+    e.trace.count = count
+    if e.trace.exact:
+        publish64(&e.trace.ring.count, count)
+
+
 cdef inline void trace_due(engine_t *e) noexcept nogil:
-    if e.trace.ring.count >= e.trace.due:
+    if e.trace.exact and e.trace.count >= e.trace.due:
         trace_write(e)
 
 
 # An event of an eager message: one slot, half a line of the cache.
 cdef inline void trace_short(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
                              uint64_t length, uint32_t number, uint32_t waited) noexcept nogil:
-    cdef uint64_t count = e.trace.ring.count
+    cdef uint64_t count = e.trace.count
     cdef event_t *slot = &e.trace.slots[count & e.trace.mask]
     prefetch_write(slot + 2)
     if count & 63 == 0:
@@ -100,7 +107,7 @@ cdef inline void trace_short(engine_t *e, int kind, uint32_t peer, uint32_t cont
     slot.tag = tag
     slot.number = number
     slot.what = <uint32_t> kind | <uint32_t> length << 8
-    publish64(&e.trace.ring.count, count + 1)
+    trace_counts(e, count + 1)
 
 
 cdef inline bint trace_brief(const engine_t *e, uint64_t length) noexcept nogil:
@@ -112,10 +119,12 @@ cdef inline void trace_exact(engine_t *e) noexcept nogil:
         trace_read(e)
 
 
-# An eager message was sent, without an operation; `trace_exact` was called before.
+# An eager message was sent, without an operation.  Its receiver may have it already: who reads
+# the trace must expect the event of a send behind that of its receive.
 cdef inline void trace_sent(engine_t *e, uint32_t peer, uint32_t context, int32_t tag,
                             uint64_t length, uint32_t number) noexcept nogil:
     if trace_brief(e, length):
+        trace_exact(e)
         trace_short(e, TRACE_EAGER_SENT, peer, context, tag, length, number, 0)
     else:
         trace_message(e, TRACE_ANNOUNCE, peer, context, tag, length, number, PROTOCOL_EAGER,

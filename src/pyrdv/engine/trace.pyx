@@ -100,10 +100,10 @@ cdef void trace_pair(const engine_t *e, int64_t *ns, uint64_t *ticks) noexcept n
 cdef event_t *begin(engine_t *e, int kind, uint32_t peer, bint more, uint64_t ticks) noexcept nogil:
     """The slot of a new event, whose time, kind and peer are filled; `ended` makes it one."""
     cdef event_t *slot
-    if more and e.trace.ring.count & 1:
-        e.trace.slots[e.trace.ring.count & e.trace.mask].what = TRACE_NOTHING
-        publish64(&e.trace.ring.count, e.trace.ring.count + 1)
-    slot = &e.trace.slots[e.trace.ring.count & e.trace.mask]
+    if more and e.trace.count & 1:
+        e.trace.slots[e.trace.count & e.trace.mask].what = TRACE_NOTHING
+        trace_counts(e, e.trace.count + 1)
+    slot = &e.trace.slots[e.trace.count & e.trace.mask]
     slot.ticks = ticks
     slot.waited = 0
     slot.peer = peer
@@ -115,7 +115,7 @@ cdef event_t *begin(engine_t *e, int kind, uint32_t peer, bint more, uint64_t ti
 
 
 cdef inline void ended(engine_t *e, bint more) noexcept nogil:
-    publish64(&e.trace.ring.count, e.trace.ring.count + 1 + more)
+    trace_counts(e, e.trace.count + 1 + more)
 
 
 cdef void trace_event(engine_t *e, int kind, uint32_t peer) noexcept nogil:
@@ -178,12 +178,12 @@ cdef void trace_op(engine_t *e, int kind, op_t *op, uint64_t length, uint32_t nu
 
 cdef void trace_sleep(engine_t *e) noexcept nogil:
     # Slices of one sleep, between which nothing happened, are one.
-    cdef uint64_t last = e.trace.ring.count - 1
+    cdef uint64_t last = e.trace.count - 1
     if e.trace.fd >= 0:
         trace_pair(e, &e.trace.ring.ns, &e.trace.ring.ticks)
-    if e.trace.ring.count > e.trace.ring.written \
+    if e.trace.count > e.trace.ring.written \
             and e.trace.slots[last & e.trace.mask].what == TRACE_WAKE:
-        publish64(&e.trace.ring.count, last)
+        trace_counts(e, last)
     else:
         trace_event(e, TRACE_SLEEP, ANY_PEER)
 
@@ -224,7 +224,7 @@ cdef void trace_write(engine_t *e) noexcept nogil:
     # From an even slot up to one, so that no event is cut.
     cdef iovec parts[3]
     cdef uint64_t slots = e.trace.mask + 1
-    cdef uint64_t last = e.trace.ring.count & ~<uint64_t> 1
+    cdef uint64_t last = e.trace.count & ~<uint64_t> 1
     cdef uint64_t first = max(e.trace.ring.written, last - min(last, slots))
     cdef uint64_t at = first & e.trace.mask
     cdef uint64_t whole = min(last - first, slots - at)
@@ -246,7 +246,7 @@ cdef void trace_line(engine_t *e, const char *text, uint32_t length) noexcept no
     parts[1].iov_len = length
     parts[2].iov_base = NULL
     parts[2].iov_len = 0
-    put(e, BLOCK_LINE, e.trace.ring.count, parts)
+    put(e, BLOCK_LINE, e.trace.count, parts)
 
 
 cdef void trace_end(engine_t *e) noexcept nogil:
@@ -261,13 +261,13 @@ cdef void trace_end(engine_t *e) noexcept nogil:
             op = &e.op_slabs[slab][i]
             if op.state == OP_POSTED:
                 trace_post(e, op)
-    if e.trace.ring.count & 1:
+    if e.trace.count & 1:
         begin(e, TRACE_NOTHING, ANY_PEER, False, 0)
         ended(e, False)
     trace_write(e)
     parts[1].iov_len = parts[2].iov_len = 0
     parts[1].iov_base = parts[2].iov_base = NULL
-    put(e, BLOCK_END, e.trace.ring.count, parts)
+    put(e, BLOCK_END, e.trace.count, parts)
     e.trace.due = <uint64_t> -1
     close(e.trace.fd)
     e.trace.fd = -1

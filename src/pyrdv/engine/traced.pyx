@@ -211,8 +211,8 @@ def events(Engine engine not None):
     data = bytearray(slots * sizeof(event_t))
     copy = <event_t *> <char *> data
     engine_lock(&e.lock)
-    count = recorded_kept(e.trace.ring.count, slots)
-    first = e.trace.ring.count - count
+    count = recorded_kept(e.trace.count, slots)
+    first = e.trace.count - count
     for i in range(count):
         copy[i] = e.trace.slots[(first + i) & e.trace.mask]
     engine_unlock(&e.lock)
