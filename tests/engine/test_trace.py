@@ -8,6 +8,7 @@ import pytest
 
 from pyrdv import recorded
 from pyrdv.engine.engine import Engine
+from pyrdv.engine.listener import Listener
 from pyrdv.instruments.engine import Driver
 from pyrdv.instruments.sim.network import Network
 from pyrdv.memory.registration import Registrations
@@ -184,9 +185,10 @@ def test_to_oneself(pair):
 def test_sleep_is_one_event(pair):
     """However many slices it has."""
     engine = pair().engines[0]
+    listener = Listener(engine)
     for _ in range(3):
-        assert engine.arm(engine.epoch)
-        engine.disarm()
+        assert listener.arm(engine.epoch)
+        listener.disarm()
     assert [event.kind for event in engine.events()] == ["sleep", "wake"]
 
 

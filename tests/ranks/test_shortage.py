@@ -123,6 +123,9 @@ def test_a_connection_that_cannot_be_taken_while_awaiting(jobs):
     import pyrdv.progress.loop
     request = comm.irecv(source=1)
     async def main():
+        # The loop has its own descriptors before.
+        loop = asyncio.get_running_loop()
+        watcher = pyrdv.progress.loop.watcher(MPI._world.engine, loop)
         before = limited("RLIMIT_NOFILE", files_in_use())
         flag("limited")
         try:

@@ -7,8 +7,9 @@ from pyrdv.api.naming cimport name_missing
 from pyrdv.api.object_request cimport receive_head, receive_object
 from pyrdv.api.owners cimport owner_of
 from pyrdv.api.refused cimport refuse_message
-from pyrdv.api.request cimport Request, withdraw
+from pyrdv.api.request cimport Request
 from pyrdv.api.status cimport Status
+from pyrdv.api.withdrawal cimport withdraw
 from pyrdv.engine.calls cimport engine_recv_matched
 from pyrdv.engine.state cimport message_t, op_t
 

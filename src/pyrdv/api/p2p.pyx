@@ -8,8 +8,9 @@ from pyrdv.api.buffers cimport acquire, span
 from pyrdv.api.core cimport ANY_SOURCE_, ANY_TAG_NUMBER, PROC_NULL_, CommBase
 from pyrdv.api.message cimport Message
 from pyrdv.api.owners cimport owner_of
-from pyrdv.api.request cimport Request, take_back, withdraw
+from pyrdv.api.request cimport Request
 from pyrdv.api.status cimport Status
+from pyrdv.api.withdrawal cimport take_back, withdraw
 from pyrdv.engine.calls cimport (
     SEND_SYNC, SEND_WAITS, engine_cancel, engine_prepare, engine_probe, engine_recv, engine_release,
     engine_send, envelope_t)

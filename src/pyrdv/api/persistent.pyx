@@ -11,9 +11,10 @@ cimport cython
 from pyrdv.api.buffers cimport acquire, span
 from pyrdv.api.core cimport ANY_SOURCE_, ANY_TAG_NUMBER, CommBase
 from pyrdv.api.naming cimport name_missing
-from pyrdv.api.request cimport Request, take_back
+from pyrdv.api.request cimport Request
 from pyrdv.api.request_lists cimport requests_of
 from pyrdv.api.status cimport Status
+from pyrdv.api.withdrawal cimport take_back
 
 from pyrdv.api import buffered
 from pyrdv.errors import RequestError

@@ -43,9 +43,3 @@ cdef class Request:
     cdef void retire(self) noexcept
     # What lower-case wait() returns, after report.
     cdef object result(self)
-
-# Undo what a call has started that has then failed; whether it is as if it had not been started.  A
-# send that has left goes on by itself, and so does a receive that has met its message.
-cdef bint take_back(Request request) except -1
-# A blocking receive was interrupted: withdraw it, or let its data land first.
-cdef int withdraw(Request request) except -1

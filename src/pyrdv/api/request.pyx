@@ -23,7 +23,7 @@ from pyrdv.engine.calls cimport engine_cancel, engine_deaths, engine_release, en
 from pyrdv.engine.lacking cimport complain
 from pyrdv.engine.sleeping cimport have_all_look
 from pyrdv.engine.state cimport (
-    OP_CANCELLED, OP_CANCELLING, OP_COMPLETE, OP_ENDED, OP_FINALIZED, OP_NOT_REGISTERED,
+    OP_CANCELLED, OP_COMPLETE, OP_ENDED, OP_FINALIZED, OP_NOT_REGISTERED,
     OP_TRUNCATED, PROMISE_EMPTY, op_t)
 from pyrdv.engine.wire cimport CONTENT_BUFFER
 from pyrdv.progress.polling cimport end_hopeless, help_pending, wait
@@ -477,30 +477,6 @@ cdef class Request:
         """`Cancel` each of them."""
         for request in requests_of(requests):
             request.Cancel()
-
-
-cdef bint take_back(Request request) except -1:
-    cdef Request root = request.root()
-    root.Cancel()
-    while root.origin is not None:
-        root = root.origin
-    if root.op != NULL and root.op.flags & OP_CANCELLING:
-        root.block()        # its peer, which has been offered the buffer, says that it lets go
-    if not root.poll() or not root.was_cancelled:
-        return False
-    request.report(None)
-    return True
-
-
-cdef int withdraw(Request request) except -1:
-    if request.op != NULL and request.comm.engine.closed:
-        return 0
-    if request.op != NULL and not engine_cancel(request.comm.engine.c, request.op):
-        # Matched: its data is on the way into the caller's buffer, so it must land first.  Or its
-        # peer may write there and is asked to let go; a second interrupt does not wait for that.
-        request.block()
-    request.settle()
-    return 0
 
 
 name_missing(Request)

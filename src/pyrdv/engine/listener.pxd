@@ -1,7 +1,7 @@
 # cython: language_level=3
 """An event loop that sleeps until something happens."""
 from pyrdv.engine.engine cimport Engine
-from pyrdv.engine.state cimport listener_t
+from pyrdv.engine.sleeper cimport listener_t
 
 
 cdef class Listener:

@@ -5,7 +5,8 @@ Everything runs in a call.  The functions take the engine's lock unless they say
 """
 from libc.stdint cimport uint32_t
 
-from pyrdv.engine.state cimport engine_t, listener_t
+from pyrdv.engine.sleeper cimport listener_t
+from pyrdv.engine.state cimport engine_t
 
 # Whether this thread may sleep, on wait_fd and local_fd; False when something changed since
 # `epoch`.  If it may, `sleep_finish` must follow with the `call` that was filled here.

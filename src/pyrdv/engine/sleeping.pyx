@@ -16,7 +16,8 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 from posix.unistd cimport read, write
 
 from pyrdv.engine.event cimport TRACE_WAKE
-from pyrdv.engine.state cimport ANY_PEER, engine_t, listener_t
+from pyrdv.engine.sleeper cimport listener_t
+from pyrdv.engine.state cimport ANY_PEER, engine_t
 from pyrdv.engine.step cimport maintain
 from pyrdv.engine.trace cimport trace_event, trace_sleep
 from pyrdv.fabrics.contract cimport FABRIC_OK

@@ -9,6 +9,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from pyrdv.engine.counters cimport counters_t
 from pyrdv.engine.event cimport trace_t
+from pyrdv.engine.sleeper cimport listener_t
 from pyrdv.engine.wire cimport header_t, rtr_t
 from pyrdv.fabrics.contract cimport completion, fabric_t, region
 from pyrdv.memory.mappings cimport cache_t, mapping_t, owner_t
@@ -405,12 +406,6 @@ cdef struct policy_t:
     void (*announced)(engine_t *e, peer_t *p, const header_t *h) noexcept nogil
     # * DONE, GRANT or RTS-ACK came for send `op`.
     void (*answered)(engine_t *e, peer_t *p, op_t *op) noexcept nogil
-
-cdef struct listener_t:         # an event loop that sleeps on wait_fd and on fd
-    listener_t *next
-    int fd                      # eventfd: calls it
-    bint asleep
-    bint called                 # since it fell asleep
 
 cdef struct engine_t:
     uint32_t lock
