@@ -206,7 +206,7 @@ print("passed")
     if nbytes == 1 << 10:
         assert jobs.run(code, 2).ok().lines == ["passed"] * 2 + ["sends"] * 2
         return
-    outcome = jobs.run(code, 2, "--timeout", "2", limit=30)
+    outcome = jobs.run(code, 2, "--timeout", "5", limit=60)
     assert outcome.status == 124 and outcome.lines == ["sends"] * 2, outcome
 
 
