@@ -95,7 +95,7 @@ cdef bint engine_forsake(engine_t *e, op_t *op) noexcept nogil
 # One turn; returns how many things happened.
 cdef int engine_turn(engine_t *e) noexcept nogil
 # One turn unless `op` is complete already (or was released since `generation`); is it now?
-# `epoch` is what engine_sleep_prepare wants when it is not.  `waits`: the caller does until it is.
+# `epoch` is what sleep_prepare wants when it is not.  `waits`: the caller does until it is.
 cdef bint engine_test(engine_t *e, op_t *op, uint32_t generation, bint waits,
                       uint32_t *epoch) noexcept nogil
 # A caller waits for `op` and others, from now on.
