@@ -250,6 +250,9 @@ KNOBS = (
     Knob("trace_lines", "bool", False,
          "Whether each operation remembers the line of the program that posted it, for what a rank "
          "says when its job hangs; about a microsecond per call."),
+    Knob("debug", "bool", False,
+         "Assert at run time what the engine's rules promise, and make progress in the hardest "
+         "order that they allow; slower.  A broken rule ends the process by SIGABRT."),
     Knob("peer_timeout", "seconds", 5.0,
          "How long a peer that answers nothing is believed alive.",
          low=0.5, high=86400.0),

@@ -277,7 +277,7 @@ class World:
             arrival=config.pipeline_arrival, lane_bytes=config.pipeline_buffer & ~4095,
             standing=config.standing_peers, look_ns=LOOK_NS,
             figures=ways.figures(), trace=trace,
-            trace_most=config.trace_bytes,
+            trace_most=config.trace_bytes, debug=config.debug,
             registrations=Registrations(
                 config.registration_cache, config.registration_bytes or limits.default_bytes(),
                 config.registration_entries))

@@ -69,6 +69,7 @@ class World:
         self.prepare(size, seed, slots)
         engine.setdefault("speculation", self.speculation)
         engine.setdefault("protocol", self.protocol)
+        engine.setdefault("debug", True)
         engine = self.tuning() | engine
         self.engines = [Engine(rank, size, [fabric], registrations=self.registrations(), **engine)
                         for rank, fabric in enumerate(self.fabrics)]

@@ -24,6 +24,7 @@ What is judged, with `tests.conformance.oracle` for MPI's matching rules:
   left, no packet was refused as illegal, and nothing was read or written that was not registered.
 """
 
+import ctypes
 import itertools
 from collections import deque
 
@@ -52,6 +53,13 @@ ADDRESS = slice(40, 48)             # where it is
 UNTOUCHED, RECEIVED, SENT = 0xAA, 0xEE, 0xDD
 LEAKS = ("ops_in_use", "messages_in_use", "regions_in_use", "protocol_errors", "moving")
 STEPS_MAX = 10_000
+M_PERTURB = -6                      # of mallopt(3)
+
+# Memory that one run gave back holds the data of its messages, which are those of the next run
+# too: a buffer that is read before it was written would look right.  From here on the C library
+# fills what is given back (all but its smallest pieces).
+if not ctypes.CDLL(None).mallopt(M_PERTURB, 0xA5):
+    raise RuntimeError("mallopt(M_PERTURB) failed: the explorer needs the GNU C library")
 
 
 class Violation(AssertionError):
@@ -75,8 +83,9 @@ class Run:
         self.program = program
         self.size = len(program)
         parameters = {"slots": 16, "transfers": 4, "packet_max": 128, "chunk": 1 << 20} | network
-        engine = {name: parameters.pop(name) for name in ("speculation", "adapt", "windows")
-                  if name in parameters}
+        engine = {name: parameters.pop(name)
+                  for name in ("speculation", "adapt", "windows", "debug") if name in parameters}
+        engine.setdefault("debug", True)
         pipeline = PIPELINE if parameters.pop("pipeline", False) else {}
         pipeline |= PLACING[placing] if (placing := parameters.pop("placing", None)) else {}
         self.reuse = parameters.pop("reuse", False)     # operations, as soon as they are complete

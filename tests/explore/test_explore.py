@@ -83,10 +83,11 @@ def test_all_cancels(sends, receives):
 
 
 @pytest.mark.parametrize("network", [{"slots": 2}, {"lazy": True}, {"speculation": "off"},
-                                     {"transfers": 1}, {"overtaking": True}],
+                                     {"transfers": 1}, {"overtaking": True}, {"debug": False}],
                          ids=lambda network: next(iter(network)))
 def test_other_networks(network):
-    """Little room, connections that come up late, no speculation, fences that are passed."""
+    """Little room, connections that come up late, no speculation, fences that are passed, steps
+    that a call makes."""
     explore_all([programs.CHOSEN["exchange, receives first"],
                  *programs.shuffled(programs.pairs(2, 2), 1, 12)], 13, **network)
 

@@ -28,9 +28,11 @@ FORBIDDEN = {"malloc", "calloc", "realloc", "free", "PyMem_Malloc", "PyMem_Callo
              "connect"}
 # In the engine the fabric's operations are the only way to the system.
 SYSTEM = {"poll", "read", "write", "recv", "send", "sendmsg", "recvmsg", "ioctl"}
-# What is for calls.  A step that may run in one asks `in_call` first.
-CALL_ONLY = {"op_register", "lanes_keep", "lane_reserve"}
-GUARDED = {"choose_rendezvous", "choose_receive", "pool_extend"}
+# What is for calls wants a `call_t`, so its declaration says so.  A step that may run within a call
+# asks for that, and leaves the rest to the next one if there is none.
+CALL_ONLY = re.compile(r"\(call_t \*")
+ASKS = re.compile(r"cdef call_t \*call = call_running\(e\)\n(?:.*\n)*?\s+if call == NULL:\n"
+                  r"\s+peer_call\(e, p\)\n\s+return ")
 # Tables that are filled once, at import.
 CONSTANT = {"CALLS", "OPS", "MODES", "TABLE", "operations", "table", "tried"}
 
@@ -88,11 +90,11 @@ class Sources:
         return self.functions[module, name]
 
     def reachable(self, roots):
-        """All functions that those of `roots` name, directly or not; guarded ones apart."""
+        """All functions that those of `roots` name, directly or not; those for calls apart."""
         found, todo = {}, list(roots)
         while todo:
             function = todo.pop()
-            if function.name in GUARDED or (function.module, function.name) in found:
+            if CALL_ONLY.search(function.head) or (function.module, function.name) in found:
                 continue
             found[function.module, function.name] = function
             named = (self.find(function.module, word) for word in WORD.findall(function.body))
@@ -108,11 +110,18 @@ class Sources:
                 wrong.append(f"{where} is not noexcept nogil")
             if "with gil" in function.body:
                 wrong.append(f"{where} takes the GIL")
-            called = set(CALLED.findall(function.body))
-            wrong += [f"{where} calls {name}" for name in called & (forbidden | CALL_ONLY)]
-            wrong += [f"{where} calls {name} without asking in_call" for name in called & GUARDED
-                      if "in_call" not in function.body.split(name)[0]]
+            wrong += [f"{where} calls {name}"
+                      for name in set(CALLED.findall(function.body)) & forbidden]
+            wrong += [f"{where} calls {name} without asking for a call"
+                      for name in self.for_calls(function)
+                      if not ASKS.search(function.body.split(name)[0])]
         return sorted(wrong)
+
+    def for_calls(self, function):
+        """What `function` names that is for calls."""
+        found = {word: self.find(function.module, word) for word in WORD.findall(function.body)}
+        return [word for word, other in found.items()
+                if other is not None and CALL_ONLY.search(other.head)]
 
 
 def step_fields():
@@ -182,10 +191,18 @@ PLANTED = {
         "cdef void lax(int e) except *:\n    pass\n")},
     "takes the GIL": {"bad.pyx": (
         "cdef int step(int e) noexcept nogil:\n    with gil:\n        pass\n    return 0\n")},
-    "registers": {"bad.pyx": (
-        "cdef int step(int e) noexcept nogil:\n    op_register(e)\n    return 0\n")},
-    "does not ask for the call": {"bad.pyx": (
-        "cdef int step(int e) noexcept nogil:\n    pool_extend(e)\n    return e.in_call\n")},
+    "gets a call from somewhere": {"bad.pyx": (
+        "cdef int step(int e) noexcept nogil:\n    joins(e.call)\n    return 0\n\n\n"
+        "cdef int joins(call_t *call) noexcept nogil:\n    return 0\n")},
+    "does not look whether there is a call": {"bad.pyx": (
+        "cdef int step(int e) noexcept nogil:\n    cdef call_t *call = call_running(e)\n"
+        "    joins(call)\n    return 0\n\n\n"
+        "cdef int joins(call_t *call) noexcept nogil:\n    return 0\n")},
+    "takes a call along": {"bad.pyx": (
+        "cdef int step(int e) noexcept nogil:\n    return later(e)\n\n\n"
+        "cdef int later(int e) noexcept nogil:\n    cdef call_t *call = call_running(e)\n"
+        "    if joins(call):\n        peer_call(e, p)\n    return 0\n\n\n"
+        "cdef int joins(call_t *call) noexcept nogil:\n    return 0\n")},
     "another file's function of the same name": {
         "good.pyx": "cdef void take(int e) noexcept nogil:\n    pass\n",
         "evil.pyx": "cdef void take(int e) noexcept nogil:\n    free(NULL)\n",

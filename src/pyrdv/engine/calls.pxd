@@ -7,7 +7,10 @@ They run in a call, without the GIL, and never block.
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
 from pyrdv.engine.counters cimport counters_t
-from pyrdv.engine.state cimport engine_t, message_t, op_t
+from pyrdv.engine.calling cimport debug_assert
+from pyrdv.engine.sleeping cimport wake_sleepers
+from pyrdv.engine.state cimport call_t, engine_t, message_t, op_t
+from pyrdv.engine.trace cimport trace_due
 from pyrdv.memory.mappings cimport owner_t
 
 
@@ -19,6 +22,26 @@ cdef extern from "lock.h" nogil:
 
 cdef extern from "order.h" nogil:
     uint32_t glance32(const uint32_t *where)
+
+
+# Take the lock: what follows is a call, until `call_end` gives the lock back and wakes up those
+# who sleep and have something to see.
+cdef inline void call_begin(call_t *call, engine_t *e) noexcept nogil:
+    engine_lock(&e.lock)
+    if e.debug:
+        debug_assert(e.call == NULL, "a call within a call")
+    call.engine = e
+    call.epoch = e.epoch
+    e.call = call
+
+
+cdef inline void call_end(call_t *call) noexcept nogil:
+    cdef engine_t *e = call.engine
+    e.call = NULL
+    wake_sleepers(e, call.epoch)
+    trace_due(e)
+    engine_unlock(&e.lock)
+
 
 cdef enum:
     LARGE = 1 << 16             # bytes above which a receive makes an initial step, and it matters

@@ -20,16 +20,13 @@ from pyrdv.engine.protocols.placed cimport place_drop
 from pyrdv.engine.protocols.rendezvous_put cimport (
     predicted, revoke_needed, revoke_start, rtr_offer)
 from pyrdv.engine.protocols.table cimport protocol_table, table_t
-from pyrdv.engine.sleeping cimport call_sleepers, wake_sleepers
 from pyrdv.engine.state cimport (
-    ANY_PEER, OP_CANCELLED, OP_COMPLETE, OP_LACKING, OP_MATCH, OP_NOT_REGISTERED,
-    OP_NO_MEMORY, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING, OP_RECV,
-    OP_REGISTERED, OP_SEND, OP_SYNC, OP_WAITING, OP_WRITING, PEER_CLOSED, PEER_LOST, PEER_NEW,
-    PEER_SELF, PEER_UP, PROMISE_GIVEN, PROTOCOL_NONE, WAITS_HERE, engine_t, message_t, op_t,
-    peer_t)
-from pyrdv.engine.step cimport announce, keep_moving, maintain, step, turn
-from pyrdv.engine.trace cimport (
-    trace_due, trace_read, trace_op, trace_post, trace_sent)
+    ANY_PEER, OP_CANCELLED, OP_COMPLETE, OP_LACKING, OP_MATCH, OP_NOT_REGISTERED, OP_NO_MEMORY,
+    OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING, OP_RECV, OP_REGISTERED, OP_SEND,
+    OP_SYNC, OP_WAITING, OP_WRITING, PEER_CLOSED, PEER_LOST, PEER_NEW, PEER_SELF, PEER_UP,
+    PROMISE_GIVEN, PROTOCOL_NONE, WAITS_HERE, call_t, engine_t, message_t, op_t, peer_t)
+from pyrdv.engine.step cimport announce, call_step, keep_moving, maintain, turn
+from pyrdv.engine.trace cimport trace_op, trace_post, trace_read, trace_sent
 from pyrdv.engine.wire cimport CONTENT_BUFFER, CONTENT_OBJECT
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_OK
 from pyrdv.memory.mappings cimport owner_t
@@ -46,29 +43,29 @@ cdef enum:
 cdef const table_t *TABLE = protocol_table()
 
 
-cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, void *data,
+cdef int send_locked(call_t *call, uint32_t peer, uint32_t context, int32_t tag, void *data,
                      uint64_t length, int how, owner_t *owner, op_t **out) noexcept nogil:
+    cdef engine_t *e = call.engine
     cdef bint sync = how & SEND_SYNC
     cdef int content = CONTENT_OBJECT if how & SEND_OBJECT else CONTENT_BUFFER
     cdef peer_t *p = &e.peers[peer]
     cdef op_t *op
     cdef int status
     if p.state == PEER_SELF:
-        return loop_send(e, context, tag, data, length, sync, content, out)
+        return loop_send(call, context, tag, data, length, sync, content, out)
     if p.recv_sequence == p.answered:
-        look_after(e)
-        e.in_call = 1
+        look_after(call)
     # What answers was alive (the hot path of messages to and fro).
     p.answered = p.recv_sequence
     if e.initial_turn and predicted(e, p, length):
         # The RTR may be here already: then the data moves from now on.
-        step(e)
+        call_step(call)
     if p.finished:
-        return -peer_unreachable(e, p)
+        return -peer_unreachable(call, p)
     if p.state != PEER_UP:
-        status = peer_connect(e, p)
+        status = peer_connect(call, p)
         if status != 0 and not (status == OP_LACKING and how & (SEND_PATIENT | SEND_PROMISED)):
-            return -(status if status == OP_LACKING else peer_unreachable(e, p))
+            return -(status if status == OP_LACKING else peer_unreachable(call, p))
     # The short way: nothing waits before it, so it may be announced at once (P3).
     if p.state == PEER_UP and p.queue_head == NULL and not sync \
             and choose_eager(e, p, length):
@@ -78,7 +75,7 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
             return 0
         if status != FABRIC_AGAIN:
             return -peer_fails(e, p)
-    op = op_new(e, OP_SEND, peer, context, tag, data, length)
+    op = op_new(call, OP_SEND, peer, context, tag, data, length)
     if op == NULL:
         return -OP_NO_MEMORY
     op.state = OP_QUEUED
@@ -93,7 +90,7 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
         op.waits = WAITS_HERE
     elif length > LARGE:
         waiting_unknown(e, op)
-    if choose_send(e, p, op) == CHOSEN_NEVER:
+    if choose_send(call, p, op) == CHOSEN_NEVER:
         op_complete(e, op, OP_NOT_REGISTERED)
         op_release(e, op)
         return -OP_NOT_REGISTERED
@@ -107,60 +104,51 @@ cdef int send_locked(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
 
 cdef int engine_send(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, void *data,
                      uint64_t length, int how, owner_t *owner, op_t **out) noexcept nogil:
+    cdef call_t call
     cdef int result
-    cdef uint32_t epoch
-    engine_lock(&e.lock)
-    epoch = e.epoch
-    e.in_call = 1
-    result = send_locked(e, peer, context, tag, data, length, how, owner, out)
+    call_begin(&call, e)
+    result = send_locked(&call, peer, context, tag, data, length, how, owner, out)
     if result == 1 and out[0].state == OP_WRITING:
         # The receiver was first and may compute: where a processor must copy, it is this one.
-        keep_moving(e)
-    e.in_call = 0
-    wake_sleepers(e, epoch)
-    trace_due(e)
-    engine_unlock(&e.lock)
+        keep_moving(&call)
+    call_end(&call)
     return result
 
 
 cdef int engine_prepare(engine_t *e, uint32_t peer, uint32_t count) noexcept nogil:
+    cdef call_t call
     cdef peer_t *p = &e.peers[peer]
     cdef int result = 0
-    engine_lock(&e.lock)
+    call_begin(&call, e)
     if p.state == PEER_NEW and not p.finished:
-        result = peer_connect(e, p)
+        result = peer_connect(&call, p)
         result = -OP_LACKING if result == OP_LACKING else result == 0 and p.state == PEER_NEW
-    if result >= 0 and not (ops_reserve(e, count) and (
-            p.state != PEER_SELF or messages_reserve(e, count))):
+    if result >= 0 and not (ops_reserve(&call, count) and (
+            p.state != PEER_SELF or messages_reserve(&call, count))):
         result = -OP_NO_MEMORY
-    engine_unlock(&e.lock)
+    call_end(&call)
     return result
 
 
 cdef int engine_send_several(engine_t *e, uint32_t peer, piece_t *pieces,
                              uint32_t count) noexcept nogil:
     cdef int result = -OP_NO_MEMORY
-    cdef uint32_t epoch
+    cdef call_t call
     cdef uint32_t i
     cdef piece_t *piece
-    engine_lock(&e.lock)
-    epoch = e.epoch
-    e.in_call = 1
+    call_begin(&call, e)
     # No step makes an operation, so these remain free for the calls below.
-    if ops_reserve(e, count) and (e.peers[peer].state != PEER_SELF
-                                  or messages_reserve(e, count)):
+    if ops_reserve(&call, count) and (e.peers[peer].state != PEER_SELF
+                                      or messages_reserve(&call, count)):
         for i in range(count):
             piece = &pieces[i]
-            result = send_locked(e, peer, piece.context, piece.tag, piece.data, piece.length,
+            result = send_locked(&call, peer, piece.context, piece.tag, piece.data, piece.length,
                                  piece.how, piece.owner, &piece.op)
             if result < 0:
                 break
             if result == 1 and piece.op.state == OP_WRITING:
-                keep_moving(e)
-    e.in_call = 0
-    wake_sleepers(e, epoch)
-    trace_due(e)
-    engine_unlock(&e.lock)
+                keep_moving(&call)
+    call_end(&call)
     return min(result, 0)
 
 
@@ -172,11 +160,12 @@ cdef void deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
         TABLE.by_code[m.protocol].deliver(e, op, m)
 
 
-cdef int recv_locked(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
+cdef int recv_locked(call_t *call, int kind, uint32_t peer, uint32_t context, int32_t tag,
                      void *room, uint64_t length, bint waits, owner_t *owner,
                      op_t **out) noexcept nogil:
+    cdef engine_t *e = call.engine
     cdef message_t *m = NULL
-    cdef op_t *op = op_new(e, kind, peer, context, tag, room, length)
+    cdef op_t *op = op_new(call, kind, peer, context, tag, room, length)
     cdef peer_t *p
     if op == NULL:
         return -OP_NO_MEMORY
@@ -201,7 +190,7 @@ cdef int recv_locked(engine_t *e, int kind, uint32_t peer, uint32_t context, int
         if p.finished:
             op_complete(e, op, OP_PEER_LOST)
             return 0
-    posted_reserve(e)
+    posted_reserve(call)
     posted_add(e, op)
     return 0
 
@@ -209,28 +198,23 @@ cdef int recv_locked(engine_t *e, int kind, uint32_t peer, uint32_t context, int
 cdef int recv_call(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
                    void *room, uint64_t length, bint waits, owner_t *owner, bint promised,
                    op_t **out) noexcept nogil:
+    cdef call_t call
     cdef int result
-    cdef uint32_t epoch
-    engine_lock(&e.lock)
-    epoch = e.epoch
-    e.in_call = 1
-    result = recv_locked(e, kind, peer, context, tag, room, length, waits, owner, out)
+    call_begin(&call, e)
+    result = recv_locked(&call, kind, peer, context, tag, room, length, waits, owner, out)
     if result == 0 and promised:
         out[0].promised = PROMISE_GIVEN
     if result == 0 and out[0].state == OP_POSTED and (
             length > LARGE or peer != ANY_PEER and predicted(e, &e.peers[peer], length)):
         # The announcement may be here already: then the data moves from now on.
         if e.initial_turn:
-            step(e)
+            call_step(&call)
         if not promised and out[0].state == OP_POSTED:
-            rtr_offer(e, out[0])
+            rtr_offer(&call, out[0])
     if result == 0 and out[0].state == OP_READING:
         # The sender was first and may compute: as in `engine_send`.
-        keep_moving(e)
-    e.in_call = 0
-    wake_sleepers(e, epoch)
-    trace_due(e)
-    engine_unlock(&e.lock)
+        keep_moving(&call)
+    call_end(&call)
     return result
 
 
@@ -248,37 +232,30 @@ cdef int engine_recv_promised(engine_t *e, uint32_t peer, uint32_t context, int3
 
 cdef int engine_recv_matched(engine_t *e, message_t *m, void *room, uint64_t length,
                              owner_t *owner, op_t **out) noexcept nogil:
+    cdef call_t call
     cdef op_t *op
-    cdef uint32_t epoch
-    engine_lock(&e.lock)
-    epoch = e.epoch
-    op = op_new(e, OP_RECV, m.peer, m.context, m.tag, room, length)
+    call_begin(&call, e)
+    op = op_new(&call, OP_RECV, m.peer, m.context, m.tag, room, length)
     if op != NULL:
         op.state = OP_POSTED
         op.posted = trace_read(e)
         op_own(op, owner)
-        e.in_call = 1
         deliver(e, op, m)
-        e.in_call = 0
         out[0] = op
-        wake_sleepers(e, epoch)
-    engine_unlock(&e.lock)
+    call_end(&call)
     return 0 if op != NULL else -OP_NO_MEMORY
 
 
 cdef bint engine_probe(engine_t *e, uint32_t peer, uint32_t context, int32_t tag,
                        envelope_t *envelope, message_t **taken) noexcept nogil:
+    cdef call_t call
     cdef message_t *m
-    cdef uint32_t epoch
-    engine_lock(&e.lock)
-    epoch = e.epoch
+    call_begin(&call, e)
     m = unexpected_find(e, context, peer, tag)
     if m == NULL:
         # A rare poller must not need many polls to see a first contact.
-        if turn(e) == 0 and maintain(e) != 0:
-            turn(e)
-        wake_sleepers(e, epoch)
-        trace_due(e)
+        if turn(&call) == 0 and maintain(&call) != 0:
+            turn(&call)
         m = unexpected_find(e, context, peer, tag)
     if m != NULL:
         envelope.source = m.peer
@@ -287,13 +264,14 @@ cdef bint engine_probe(engine_t *e, uint32_t peer, uint32_t context, int32_t tag
         if taken != NULL:
             unexpected_remove(e, m)
             taken[0] = m
-    engine_unlock(&e.lock)
+    call_end(&call)
     return m != NULL
 
 
 cdef bint engine_cancel(engine_t *e, op_t *op) noexcept nogil:
+    cdef call_t call
     cdef bint done = False
-    engine_lock(&e.lock)
+    call_begin(&call, e)
     if op.state == OP_POSTED and revoke_needed(op):
         revoke_start(e, op)
     elif op.state == OP_POSTED:
@@ -309,56 +287,51 @@ cdef bint engine_cancel(engine_t *e, op_t *op) noexcept nogil:
         done = True
     if done:
         op_complete(e, op, OP_CANCELLED)
-        call_sleepers(e)
-    engine_unlock(&e.lock)
+    call_end(&call)
     return done
 
 
 cdef bint engine_forsake(engine_t *e, op_t *op) noexcept nogil:
     cdef const protocol_t *protocol
+    cdef call_t call
     cdef bint left = False
-    engine_lock(&e.lock)
+    call_begin(&call, e)
     if op.kind == OP_RECV and op.buffer == &op.peek[0]:
         left = True             # only that is written
     elif op.kind == OP_RECV:
         protocol = TABLE.by_code[op.protocol]
-        left = protocol != NULL and protocol.forsake != NULL and protocol.forsake(e, op)
+        left = protocol != NULL and protocol.forsake != NULL and protocol.forsake(&call, op)
         if left:
             op_disown(e, op)    # nor may its peer write there
             op.buffer = NULL
-    engine_unlock(&e.lock)
+    call_end(&call)
     return left
 
 
 cdef int engine_turn(engine_t *e) noexcept nogil:
+    cdef call_t call
     cdef int happened
-    cdef uint32_t epoch
-    engine_lock(&e.lock)
-    epoch = e.epoch
-    happened = turn(e)
-    wake_sleepers(e, epoch)
-    trace_due(e)
-    engine_unlock(&e.lock)
+    call_begin(&call, e)
+    happened = turn(&call)
+    call_end(&call)
     return happened
 
 
 cdef bint engine_test(engine_t *e, op_t *op, uint32_t generation, bint waits,
                       uint32_t *epoch) noexcept nogil:
+    cdef call_t call
     cdef bint done
-    engine_lock(&e.lock)
+    call_begin(&call, e)
     done = op.generation != generation or op.state == OP_COMPLETE
     if not done:
         if waits and not op.waits & WAITS_HERE:
             waiting_begins(e, op)
-        epoch[0] = e.epoch
         if not waits:
-            look_after(e)
-        turn(e)
-        wake_sleepers(e, epoch[0])
-        trace_due(e)
+            look_after(&call)
+        turn(&call)
         epoch[0] = e.epoch
         done = op.generation != generation or op.state == OP_COMPLETE
-    engine_unlock(&e.lock)
+    call_end(&call)
     return done
 
 

@@ -35,6 +35,7 @@ class Engine:
         look_ns: int = 0,
         trace: int = -1,
         trace_most: int = 0,
+        debug: bool = False,
         **pipeline: str | int,
     ) -> Engine: ...
     @property

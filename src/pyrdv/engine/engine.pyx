@@ -8,8 +8,8 @@ from posix.unistd cimport close, getpid
 
 from pyrdv.engine.calling cimport peer_call
 from pyrdv.engine.calls cimport (
-    counts_t, engine_cancel, engine_counts, engine_lock, engine_probe, engine_release,
-    engine_turn, engine_unlock, envelope_t)
+    call_begin, call_end, counts_t, engine_cancel, engine_counts, engine_lock, engine_probe,
+    engine_release, engine_unlock, envelope_t)
 from pyrdv.engine.choice.costs cimport figures_configure
 from pyrdv.engine.lanes cimport lanes_configure
 from pyrdv.engine.looking cimport look_every
@@ -18,13 +18,13 @@ from pyrdv.engine.op cimport cache_open, pools_free, pools_reserve
 from pyrdv.engine.opening cimport add_fabrics, open_wait, set_allowance
 from pyrdv.engine.peer cimport peer_connect, peers_abandon
 from pyrdv.engine.protocols.finish cimport finish_post
-from pyrdv.engine.sleeping cimport call_sleepers, wake_sleepers
+from pyrdv.engine.sleeping cimport call_sleepers
 from pyrdv.engine.speculation.policies cimport policy_choose, policy_free
 from pyrdv.engine.state cimport (
     ANY_PEER, ANY_TAG_, FABRICS_MAX, OP_CANCELLING, OP_COMPLETE, OP_ENDED, OP_FREE,
     OP_LACKING, OP_LANDING, OP_LANELESS, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING,
     OP_READY, OP_SEND, OP_WAITING, OP_WRITING, OPS_PER_SLAB, PEER_SELF, PEER_UP, PROMISE_NONE,
-    engine_t, op_t, peer_t, ticks_scale)
+    call_t, engine_t, op_t, peer_t, ticks_scale)
 from pyrdv.engine.step cimport maintain, turn
 from pyrdv.engine.trace cimport trace_close, trace_end, trace_start
 from pyrdv.fabrics.contract cimport EVENT_CLOSED, EVENT_LOST, FABRIC_AGAIN
@@ -116,6 +116,8 @@ cdef class Engine:
         -1: none.  The engine closes it.
     trace_most : int
         Bytes that this file may have.
+    debug : bool
+        Assert rules at run time, and make steps of calls by themselves, as a signal would.
     **pipeline
         Those of `pyrdv.engine.lanes.DEFAULTS`.
 
@@ -131,8 +133,10 @@ cdef class Engine:
                   uint64_t yield_ns=50000, routes=None, speculation="indexed", uint32_t adapt=80,
                   windows=(8, 16, 2), bint initial_turn=True, Registrations registrations=None,
                   figures=(), uint64_t look_ns=0, int trace=-1, uint64_t trace_most=0,
-                  **pipeline):
+                  bint debug=False, **pipeline):
         cdef engine_t *e
+        cdef call_t call
+        cdef int status
         if not 0 <= rank < size:
             raise ValueError(f"rank {rank} is not in 0..{size - 1}")
         self.fabrics = tuple(fabrics)
@@ -155,8 +159,13 @@ cdef class Engine:
         look_every(e, look_ns)
         e.peers = <peer_t *> PyMem_Calloc(size, sizeof(peer_t))
         trace_start(e, trace, trace_most)
-        if e.peers == NULL or index_init(&e.posted) or index_init(&e.unexpected) \
-                or pools_reserve(e):
+        if e.peers == NULL or index_init(&e.posted) or index_init(&e.unexpected):
+            raise MemoryError
+        e.debug = debug
+        call_begin(&call, e)
+        status = pools_reserve(&call)
+        call_end(&call)
+        if status:
             raise MemoryError
         add_fabrics(e, self.fabrics, routes or {})
         set_allowance(e, unexpected_max)
@@ -206,21 +215,24 @@ cdef class Engine:
 
     def step(self):
         """Make one turn of progress; returns how many things happened."""
+        cdef call_t call
         cdef int happened
         with nogil:
-            happened = engine_turn(self.c)
+            call_begin(&call, self.c)
+            happened = turn(&call)
             if happened == 0:
-                engine_lock(&self.c.lock)
-                happened = maintain(self.c)
-                engine_unlock(&self.c.lock)
+                happened = maintain(&call)
+            call_end(&call)
         return happened
 
     def connect(self, int peer):
         """Start the connection to `peer`; True once it is up.  Raises ResourceError."""
-        cdef int status
-        engine_lock(&self.c.lock)
-        status = 0 if peer == <int> self.c.rank else peer_connect(self.c, &self.c.peers[peer])
-        engine_unlock(&self.c.lock)
+        cdef call_t call
+        cdef int status = 0
+        call_begin(&call, self.c)
+        if peer != <int> self.c.rank:
+            status = peer_connect(&call, &self.c.peers[peer])
+        call_end(&call)
         if status == OP_LACKING:
             from pyrdv.engine.lacking import error
 
@@ -229,22 +241,20 @@ cdef class Engine:
 
     def peer_gone(self, int peer, bint orderly, text=""):
         """Note from outside (the launcher) that `peer` posts nothing any more, and why."""
-        cdef uint32_t epoch
+        cdef call_t call
         cdef peer_t *p = &self.c.peers[peer]
         if p.state == PEER_SELF:
             return
         # What it had handed over comes first (F7), even over a connection not yet accepted.
         while self.step():
             pass
-        engine_lock(&self.c.lock)
-        epoch = self.c.epoch
+        call_begin(&call, self.c)
         if not p.gone:
             self.ends[peer] = text
             p.gone = EVENT_CLOSED if orderly else EVENT_LOST
             peer_call(self.c, p)
-        turn(self.c)
-        wake_sleepers(self.c, epoch)
-        engine_unlock(&self.c.lock)
+        turn(&call)
+        call_end(&call)
 
     def cancel_receives(self):
         """Take back all receives that were not matched, for the world ends; returns how many.

@@ -13,12 +13,11 @@ later.  What depends on it is neither lost nor complete then, so:
 """
 from libc.stdint cimport uint32_t
 
-from pyrdv.engine.calls cimport engine_lock, engine_unlock
-from pyrdv.engine.sleeping cimport wake_sleepers
+from pyrdv.engine.calls cimport call_begin, call_end
 from pyrdv.engine.engine cimport Engine
 from pyrdv.engine.state cimport (
-    ANY_PEER, OP_COMPLETE, OP_LACKING, OP_POSTED, OP_QUEUED, OP_RECV, OP_SEND, OP_WAITING, engine_t,
-    op_t)
+    ANY_PEER, OP_COMPLETE, OP_LACKING, OP_POSTED, OP_QUEUED, OP_RECV, OP_SEND, OP_WAITING, call_t,
+    engine_t, op_t)
 from pyrdv.engine.step cimport maintain, turn
 from pyrdv.fabrics.contract cimport LACK_ACCEPT, LACK_CONNECT, fabric_t
 
@@ -61,33 +60,33 @@ cdef int concerned(const engine_t *e, const op_t *op, uint32_t *found) noexcept 
     return find(e, op.source if op.kind == OP_RECV else op.peer, LACK_CONNECT | LACK_ACCEPT, found)
 
 
-cdef void try_again(engine_t *e) noexcept nogil:
-    cdef uint32_t epoch = e.epoch
-    e.retry_at = 0
-    maintain(e)
-    turn(e)
-    wake_sleepers(e, epoch)
+cdef void try_again(call_t *call) noexcept nogil:
+    call.engine.retry_at = 0
+    maintain(call)
+    turn(call)
 
 
 cdef int engine_lacking(engine_t *e, op_t *op, uint32_t generation, uint32_t *peer) noexcept nogil:
+    cdef call_t call
     cdef int found = 0
-    engine_lock(&e.lock)
+    call_begin(&call, e)
     if op.generation == generation and op.state != OP_COMPLETE and concerned(e, op, peer):
-        try_again(e)
+        try_again(&call)
         if op.generation == generation and op.state != OP_COMPLETE:
             found = concerned(e, op, peer)
-    engine_unlock(&e.lock)
+    call_end(&call)
     return found
 
 
 cdef bint engine_source_lacking(engine_t *e, uint32_t source, uint32_t *peer) noexcept nogil:
+    cdef call_t call
     cdef int found
-    engine_lock(&e.lock)
+    call_begin(&call, e)
     found = find(e, source, LACK_ACCEPT, peer)
     if found:
-        try_again(e)
+        try_again(&call)
         found = find(e, source, LACK_ACCEPT, peer)
-    engine_unlock(&e.lock)
+    call_end(&call)
     return found
 
 
@@ -126,17 +125,18 @@ cdef str reason(Engine engine, uint32_t peer):
 
 cdef int engine_unsent(engine_t *e, uint32_t *peer) noexcept nogil:
     """Is there a send that waits for a connection, which lacks something?"""
+    cdef call_t call
     cdef uint32_t rank
     cdef bint found = False
-    engine_lock(&e.lock)
+    call_begin(&call, e)
     for rank in range(e.size):
         if e.peers[rank].queue_head != NULL and lacks(e, rank, LACK_CONNECT):
-            try_again(e)
+            try_again(&call)
             found = e.peers[rank].queue_head != NULL and lacks(e, rank, LACK_CONNECT) != 0
             if found:
                 peer[0] = rank
                 break
-    engine_unlock(&e.lock)
+    call_end(&call)
     return found
 
 

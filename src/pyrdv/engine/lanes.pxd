@@ -3,7 +3,7 @@
 *call*."""
 from libc.stdint cimport uint32_t, uint64_t
 
-from pyrdv.engine.state cimport engine_t, lane_t, op_t, peer_t
+from pyrdv.engine.state cimport call_t, engine_t, lane_t, op_t, peer_t
 
 cdef enum:
     # Set in the id of a WRITE from a lane; no operation has so high an index.
@@ -12,12 +12,12 @@ cdef enum:
 # What `Engine` is told of `DEFAULTS`, a dict; TypeError, ValueError.
 cdef int lanes_configure(engine_t *e, given) except -1
 # call.  Have lanes for messages with `p` before other memory is registered, where that can fail.
-cdef void lanes_keep(engine_t *e, peer_t *p) noexcept nogil
+cdef void lanes_keep(call_t *call, peer_t *p) noexcept nogil
 # call.  Have a lane of that direction for messages with `p`; False: there can be none now.
-cdef bint lane_reserve(engine_t *e, peer_t *p, bint receiving) noexcept nogil
+cdef bint lane_reserve(call_t *call, peer_t *p, bint receiving) noexcept nogil
 # call.  A lane of that direction for standing buffers of `p`, which is in no pool; NULL: there can
 # be none.
-cdef lane_t *lane_stand(engine_t *e, peer_t *p, bint receiving) noexcept nogil
+cdef lane_t *lane_stand(call_t *call, peer_t *p, bint receiving) noexcept nogil
 # Such a lane is for another peer; nothing is under way in it, and its peer is gone.
 cdef void lane_unstand(engine_t *e, lane_t *lane) noexcept nogil
 # Would a message with `p` get a lane of that direction at once, as it is (B4)?

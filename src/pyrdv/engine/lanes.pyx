@@ -23,13 +23,13 @@ B5  Chunks of a receiving lane are numbered on from message to message, so that 
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 
-from pyrdv.engine.calling cimport peer_call
+from pyrdv.engine.calling cimport call_running, peer_call
 from pyrdv.engine.choice.costs cimport fabric_index
 from pyrdv.engine.op cimport memory_new, region_register
 from pyrdv.engine.state cimport (
     ARRIVAL_AUTO, ARRIVAL_FLAGS, ARRIVAL_NOTICE, CHOICE_AUTO, CHOICE_GET, CHOICE_PIPELINE,
-    FABRICS_MAX, LANE_BUFFERS, OP_LANELESS, OP_WAITING, engine_t, figures_t, lane_t, op_t, peer_t,
-    pool_t)
+    FABRICS_MAX, LANE_BUFFERS, OP_LANELESS, OP_WAITING, call_t, engine_t, figures_t, lane_t, op_t,
+    peer_t, pool_t)
 from pyrdv.fabrics.contract cimport (
     ACCESS_LOCAL, ACCESS_REMOTE_WRITE, CAP_LOCAL, CAP_SOFT, FABRIC_AGAIN, FABRIC_FAILED, FABRIC_OK)
 
@@ -124,15 +124,16 @@ cdef lane_t *lane_lookup(engine_t *e, uint64_t ident) noexcept nogil:
     return e.lanes[index] if index < e.lane_count else NULL
 
 
-cdef bint lane_register(engine_t *e, lane_t *lane, peer_t *p) noexcept nogil:
+cdef bint lane_register(call_t *call, lane_t *lane, peer_t *p) noexcept nogil:
     """call.  Register the memory of a lane, for WRITEs of `p` if it receives (B4)."""
+    cdef engine_t *e = call.engine
     if lane.registered:
         p.fabric.ops.deregister(p.fabric, &lane.local)
         lane.registered = 0
     lane.local.address = lane.memory
     lane.local.length = <uint64_t> LANE_BUFFERS * e.lane_bytes
     if not region_register(
-            e, p.fabric, ACCESS_LOCAL | ACCESS_REMOTE_WRITE if lane.receiving else ACCESS_LOCAL,
+            call, p.fabric, ACCESS_LOCAL | ACCESS_REMOTE_WRITE if lane.receiving else ACCESS_LOCAL,
             &lane.local):
         return False
     lane.registered = 1
@@ -140,19 +141,20 @@ cdef bint lane_register(engine_t *e, lane_t *lane, peer_t *p) noexcept nogil:
     return True
 
 
-cdef lane_t *lane_make(engine_t *e, peer_t *p, bint receiving) noexcept nogil:
+cdef lane_t *lane_make(call_t *call, peer_t *p, bint receiving) noexcept nogil:
     """call.  A further lane, in no list and not registered, or NULL: no memory."""
+    cdef engine_t *e = call.engine
     cdef uint64_t size = <uint64_t> LANE_BUFFERS * e.lane_bytes
     cdef const figures_t *figures
     cdef lane_t *lane
     cdef char *memory
     if e.lanes == NULL:
         e.lane_limit = 2 * (e.size + FABRICS_MAX * e.lanes_most + e.standing_most)
-        e.lanes = <lane_t **> memory_new(e, e.lane_limit * sizeof(lane_t *))
+        e.lanes = <lane_t **> memory_new(call, e.lane_limit * sizeof(lane_t *))
     if e.lanes == NULL or e.lane_count == e.lane_limit:
         return NULL
-    lane = <lane_t *> memory_new(e, sizeof(lane_t))
-    memory = <char *> memory_new(e, size + PAGE) if lane != NULL else NULL
+    lane = <lane_t *> memory_new(call, sizeof(lane_t))
+    memory = <char *> memory_new(call, size + PAGE) if lane != NULL else NULL
     if memory == NULL:
         return NULL
     memset(lane, 0, sizeof(lane_t))
@@ -169,20 +171,21 @@ cdef lane_t *lane_make(engine_t *e, peer_t *p, bint receiving) noexcept nogil:
     return lane
 
 
-cdef lane_t *lane_new(engine_t *e, peer_t *p, pool_t *pool, bint receiving) noexcept nogil:
+cdef lane_t *lane_new(call_t *call, peer_t *p, pool_t *pool, bint receiving) noexcept nogil:
     """call.  A further lane of a pool, or NULL: no memory, or it could not be registered."""
-    cdef lane_t *lane = lane_make(e, p, receiving)
+    cdef lane_t *lane = lane_make(call, p, receiving)
     if lane == NULL:
         return NULL
     pool.count += 1
     lane.next = pool.free
     pool.free = lane
-    return lane if lane_register(e, lane, p) else NULL
+    return lane if lane_register(call, lane, p) else NULL
 
 
-cdef lane_t *lane_stand(engine_t *e, peer_t *p, bint receiving) noexcept nogil:
+cdef lane_t *lane_stand(call_t *call, peer_t *p, bint receiving) noexcept nogil:
+    cdef engine_t *e = call.engine
     cdef lane_t *lane = e.standing_free[receiving]
-    if lane != NULL and lane.fabric == p.fabric and lane_register(e, lane, p):
+    if lane != NULL and lane.fabric == p.fabric and lane_register(call, lane, p):
         e.standing_free[receiving] = lane.next
         e.standing_count[receiving] += 1
         return lane
@@ -190,10 +193,10 @@ cdef lane_t *lane_stand(engine_t *e, peer_t *p, bint receiving) noexcept nogil:
             or (e.standing_count[0] + e.standing_count[1] + 1) * LANE_BUFFERS \
             * <uint64_t> e.lane_bytes > e.cache.bytes_max // SHARE:
         return NULL
-    lane = lane_make(e, p, receiving)
+    lane = lane_make(call, p, receiving)
     # Where it cannot be registered, it is not tried for other peers again and again.
     e.standing_count[receiving] += 1
-    return lane if lane != NULL and lane_register(e, lane, p) else NULL
+    return lane if lane != NULL and lane_register(call, lane, p) else NULL
 
 
 cdef void lane_unstand(engine_t *e, lane_t *lane) noexcept nogil:
@@ -218,21 +221,22 @@ cdef lane_t *pool_pick(pool_t *pool, const peer_t *p) noexcept nogil:
     return lane
 
 
-cdef bint pool_extend(engine_t *e, peer_t *p, pool_t *pool, bint receiving) noexcept nogil:
+cdef bint pool_extend(call_t *call, peer_t *p, pool_t *pool, bint receiving) noexcept nogil:
     """call.  Have a free lane that `p` can use: a new one, or one of another peer."""
+    cdef engine_t *e = call.engine
     cdef lane_t *lane = pool.free
     while lane != NULL and lane.registered:
         lane = lane.next
     if lane != NULL:
-        if lane_register(e, lane, p):
+        if lane_register(call, lane, p):
             return True
     elif pool.count < e.lanes_most or pool.free == NULL and p.lanes[receiving] == 0:
-        if lane_new(e, p, pool, receiving) != NULL:
+        if lane_new(call, p, pool, receiving) != NULL:
             return True
     # What another peer's gives back may be enough for this one.
     lane = pool.free
     while lane != NULL:
-        if lane_register(e, lane, p):
+        if lane_register(call, lane, p):
             e.counters.lanes_bound += 1
             return True
         lane = lane.next
@@ -292,15 +296,16 @@ cdef bint lane_steal(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
 
 
 cdef int lane_take(engine_t *e, peer_t *p, op_t *op, bint receiving) noexcept nogil:
+    cdef call_t *call = call_running(e)
     cdef pool_t *pool = pool_of(e, p, receiving)
     cdef lane_t *lane = pool_pick(pool, p)
     if lane == NULL and not receiving and lane_steal(e, p, op):
         return FABRIC_OK
     if lane == NULL:
-        if not e.in_call:
+        if call == NULL:
             peer_call(e, p)
             return FABRIC_AGAIN
-        if pool_extend(e, p, pool, receiving):
+        if pool_extend(call, p, pool, receiving):
             lane = pool_pick(pool, p)
     if lane == NULL:
         return FABRIC_AGAIN if pool.used else FABRIC_FAILED
@@ -316,22 +321,24 @@ cdef bint lane_early(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     return True
 
 
-cdef void lanes_keep(engine_t *e, peer_t *p) noexcept nogil:
+cdef void lanes_keep(call_t *call, peer_t *p) noexcept nogil:
+    cdef engine_t *e = call.engine
     if e.protocol == CHOICE_AUTO and not p.fabric.capabilities & CAP_LOCAL:
-        lane_reserve(e, p, False)
-        lane_reserve(e, p, True)
+        lane_reserve(call, p, False)
+        lane_reserve(call, p, True)
 
 
-cdef bint lane_reserve(engine_t *e, peer_t *p, bint receiving) noexcept nogil:
+cdef bint lane_reserve(call_t *call, peer_t *p, bint receiving) noexcept nogil:
+    cdef engine_t *e = call.engine
     cdef pool_t *pool = pool_of(e, p, receiving)
     cdef lane_t *lane = pool.free
     if pool.count == 0:
-        return lane_new(e, p, pool, receiving) != NULL
+        return lane_new(call, p, pool, receiving) != NULL
     while lane != NULL:
         if lane.registered:
             return True
         lane = lane.next
-    return pool.used or lane_register(e, pool.free, p)
+    return pool.used or lane_register(call, pool.free, p)
 
 
 cdef bint lane_idle(engine_t *e, peer_t *p, bint receiving) noexcept nogil:

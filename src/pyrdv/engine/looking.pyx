@@ -9,7 +9,7 @@ looks they read the processor's counter.
 from libc.stdint cimport int32_t, uint64_t
 
 from pyrdv.engine.calling cimport peer_call
-from pyrdv.engine.state cimport OP_PEER_LOST, PEER_NEW, engine_t, peer_t
+from pyrdv.engine.state cimport OP_PEER_LOST, PEER_NEW, call_t, engine_t, peer_t
 from pyrdv.engine.step cimport maintain, turn
 from pyrdv.fabrics.contract cimport EVENT_LOST, FABRIC_LOST
 
@@ -25,24 +25,26 @@ cdef void look_every(engine_t *e, uint64_t ns) noexcept nogil:
         e.look_ticks = ns * e.ticks.per_us // 1000
 
 
-cdef void look(engine_t *e) noexcept nogil:
+cdef void look(call_t *call) noexcept nogil:
+    cdef engine_t *e = call.engine
     # The length of a tick may have been learned since.
     look_every(e, e.look_ns)
     e.looked = ticks_now()
-    maintain(e)
-    turn(e)
+    maintain(call)
+    turn(call)
 
 
-cdef int32_t peer_unreachable(engine_t *e, peer_t *p) noexcept nogil:
+cdef int32_t peer_unreachable(call_t *call, peer_t *p) noexcept nogil:
+    cdef engine_t *e = call.engine
     cdef int _i
     if p.state == PEER_NEW and not p.gone \
             and p.fabric.ops.connect(p.fabric, p.rank) == FABRIC_LOST:
         # What it had handed over comes first (F7), even over a connection not yet accepted.
         for _i in range(DRAINS):
-            if maintain(e) + turn(e) == 0:
+            if maintain(call) + turn(call) == 0:
                 break
         if not p.gone:
             p.gone = EVENT_LOST
             peer_call(e, p)
-            turn(e)
+            turn(call)
     return OP_PEER_LOST

@@ -6,16 +6,16 @@ All operations run under the engine's lock and, but for the ``reserve`` ones
 """
 from libc.stdint cimport int32_t, uint32_t
 
-from pyrdv.engine.state cimport engine_t, index_t, message_t, op_t
+from pyrdv.engine.state cimport call_t, engine_t, index_t, message_t, op_t
 
 cdef int index_init(index_t *index) noexcept nogil
 cdef void index_free(index_t *index) noexcept nogil
 
 # call.  Keep the posted (unexpected, unanswered) index's chains short for one more entry.
 # Running out of memory only leaves the chains longer.
-cdef void posted_reserve(engine_t *e) noexcept nogil
-cdef void unexpected_reserve(engine_t *e) noexcept nogil
-cdef void unanswered_reserve(engine_t *e) noexcept nogil
+cdef void posted_reserve(call_t *call) noexcept nogil
+cdef void unexpected_reserve(call_t *call) noexcept nogil
+cdef void unanswered_reserve(call_t *call) noexcept nogil
 
 # Put receive `op` behind all others of its envelope; take it out again.
 cdef void posted_add(engine_t *e, op_t *op) noexcept nogil

@@ -20,8 +20,8 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t
 
 from pyrdv.engine.op cimport message_hold
 from pyrdv.engine.state cimport (
-    ANY_PEER, ANY_TAG_, OP_MATCH, PAIR_UNANSWERED, PROTOCOL_GET, engine_t, index_t, message_t,
-    node_t, op_t)
+    ANY_PEER, ANY_TAG_, OP_MATCH, PAIR_UNANSWERED, PROTOCOL_GET, call_t, engine_t, index_t,
+    message_t, node_t, op_t)
 from pyrdv.engine.trace cimport trace_early
 
 
@@ -144,17 +144,20 @@ cdef void grow(index_t *index) noexcept nogil:
     free(buckets)
 
 
-cdef void posted_reserve(engine_t *e) noexcept nogil:
+cdef void posted_reserve(call_t *call) noexcept nogil:
+    cdef engine_t *e = call.engine
     if e.posted.entries > e.posted.mask:
         grow(&e.posted)
 
 
-cdef void unexpected_reserve(engine_t *e) noexcept nogil:
+cdef void unexpected_reserve(call_t *call) noexcept nogil:
+    cdef engine_t *e = call.engine
     if e.unexpected.entries > e.unexpected.mask:
         grow(&e.unexpected)
 
 
-cdef void unanswered_reserve(engine_t *e) noexcept nogil:
+cdef void unanswered_reserve(call_t *call) noexcept nogil:
+    cdef engine_t *e = call.engine
     if e.unanswered.entries > e.unanswered.mask:
         grow(&e.unanswered)
 

@@ -6,12 +6,12 @@ marked *call* may allocate; the rest is step-safe.
 """
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
-from pyrdv.engine.state cimport engine_t, message_t, op_t
+from pyrdv.engine.state cimport call_t, engine_t, message_t, op_t
 from pyrdv.fabrics.contract cimport fabric_t, region
 from pyrdv.memory.mappings cimport cache_name, cache_t, owner_t
 
 # call.  A fresh operation, or NULL when memory is exhausted.
-cdef op_t *op_new(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
+cdef op_t *op_new(call_t *call, int kind, uint32_t peer, uint32_t context, int32_t tag,
                   void *buffer, uint64_t length) noexcept nogil
 # Name the owner of its buffer; NULL: not known.  Until op_complete.
 cdef inline void op_own(op_t *op, owner_t *owner) noexcept nogil:
@@ -22,7 +22,7 @@ cdef inline void op_own(op_t *op, owner_t *owner) noexcept nogil:
 cdef uint64_t op_cookie(const op_t *op) noexcept nogil
 cdef op_t *op_lookup(engine_t *e, uint64_t cookie) noexcept nogil
 # call.  Have `count` operations free, so that op_new does not fail so often.
-cdef bint ops_reserve(engine_t *e, uint32_t count) noexcept nogil
+cdef bint ops_reserve(call_t *call, uint32_t count) noexcept nogil
 # Note the envelope of the message that receive `op` was matched with, and the number of its
 # announcement; its protocol is known.  If that is an object and its
 # beginning has no room in the buffer, it goes to `op.peek` instead, whichever way the data takes:
@@ -42,10 +42,10 @@ cdef void op_complete(engine_t *e, op_t *op, int error) noexcept nogil
 cdef void op_release(engine_t *e, op_t *op) noexcept nogil
 # call.  Register the memory that `which` names, filling in its key.  If there is no room, what the
 # cache of registrations keeps unused is given up.
-cdef bint region_register(engine_t *e, fabric_t *fabric, int access, region *which) noexcept nogil
+cdef bint region_register(call_t *call, fabric_t *fabric, int access, region *which) noexcept nogil
 # call.  Make op.buffer usable for transfers through the peer's fabric, by what the cache keeps or
 # for this operation alone; 0 or OP_NOT_REGISTERED.
-cdef int op_register(engine_t *e, op_t *op, uint32_t peer, int access) noexcept nogil
+cdef int op_register(call_t *call, op_t *op, uint32_t peer, int access) noexcept nogil
 
 # Give the engine its cache of registrations, and that its fabrics; once.  `everywhere`: keep them
 # also where registering costs nothing.
@@ -57,10 +57,10 @@ cdef message_t *message_new(engine_t *e, uint64_t length) noexcept nogil
 # Give held message `m` to the OP_MATCH operation that waited for it.
 cdef void message_hold(engine_t *e, op_t *op, message_t *m) noexcept nogil
 # call.  Have `count` message descriptors free.
-cdef bint messages_reserve(engine_t *e, uint32_t count) noexcept nogil
+cdef bint messages_reserve(call_t *call, uint32_t count) noexcept nogil
 cdef void message_release(engine_t *e, message_t *m) noexcept nogil
 # call.  Memory that lives as long as the engine, or NULL.
-cdef void *memory_new(engine_t *e, size_t nbytes) noexcept nogil
+cdef void *memory_new(call_t *call, size_t nbytes) noexcept nogil
 # call.  Refill whatever ran dry, keep a reserve.  Returns 0 or OP_NO_MEMORY.
-cdef int pools_reserve(engine_t *e) noexcept nogil
+cdef int pools_reserve(call_t *call) noexcept nogil
 cdef void pools_free(engine_t *e) noexcept nogil

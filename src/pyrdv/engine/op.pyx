@@ -13,12 +13,13 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memset
 
+from pyrdv.engine.calling cimport call_proven
 from pyrdv.engine.event cimport TRACE_COMPLETE, TRACE_REGISTER
 from pyrdv.engine.lost cimport op_fails
 from pyrdv.engine.state cimport (
-    DATA_CLASSES, MESSAGES_LOW, OFFERS_LOW, OP_COMPLETE, OP_FREE, OP_NO_MEMORY,
-    OP_NOT_REGISTERED, OP_PEER_LOST, OP_RECV, OP_REGISTERED, OP_SEND, OP_TRUNCATED, OPS_PER_SLAB,
-    PROMISE_NONE, PROTOCOL_EAGER, PROTOCOL_NONE, REASON_NONE, engine_t, message_t, offer_t, op_t)
+    DATA_CLASSES, MESSAGES_LOW, OFFERS_LOW, OP_COMPLETE, OP_FREE, OP_NO_MEMORY, OP_NOT_REGISTERED,
+    OP_PEER_LOST, OP_RECV, OP_REGISTERED, OP_SEND, OP_TRUNCATED, OPS_PER_SLAB, PROMISE_NONE,
+    PROTOCOL_EAGER, PROTOCOL_NONE, REASON_NONE, call_t, engine_t, message_t, offer_t, op_t)
 from pyrdv.engine.choice.waiting cimport waiting_never
 from pyrdv.engine.trace cimport trace_got, trace_op
 from pyrdv.engine.wire cimport WIRE_HEADER
@@ -40,11 +41,13 @@ cdef enum:
     STARVED_MESSAGES = 31
 
 
-cdef bint ops_grow(engine_t *e) noexcept nogil:
+cdef bint ops_grow(call_t *call) noexcept nogil:
+    cdef engine_t *e = call.engine
     cdef op_t *slab
     cdef op_t **wider
     cdef uint32_t i
     cdef uint32_t first = e.op_slab_count * OPS_PER_SLAB
+    call_proven(call)
     if e.op_slab_count == e.op_slab_room:
         wider = <op_t **> realloc(e.op_slabs, (e.op_slab_room * 2 + 8) * sizeof(op_t *))
         if wider == NULL:
@@ -64,17 +67,19 @@ cdef bint ops_grow(engine_t *e) noexcept nogil:
     return True
 
 
-cdef bint ops_reserve(engine_t *e, uint32_t count) noexcept nogil:
+cdef bint ops_reserve(call_t *call, uint32_t count) noexcept nogil:
+    cdef engine_t *e = call.engine
     while e.op_slab_count * OPS_PER_SLAB - e.ops_in_use < count:
-        if not ops_grow(e):
+        if not ops_grow(call):
             return False
     return True
 
 
-cdef op_t *op_new(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
+cdef op_t *op_new(call_t *call, int kind, uint32_t peer, uint32_t context, int32_t tag,
                   void *buffer, uint64_t length) noexcept nogil:
+    cdef engine_t *e = call.engine
     cdef op_t *op
-    if e.op_free == NULL and not ops_grow(e):
+    if e.op_free == NULL and not ops_grow(call):
         return NULL
     op = e.op_free
     e.op_free = op.next
@@ -259,8 +264,10 @@ cdef inline int device_of(const engine_t *e, const fabric_t *fabric) noexcept no
     return i
 
 
-cdef bint region_register(engine_t *e, fabric_t *fabric, int access, region *which) noexcept nogil:
+cdef bint region_register(call_t *call, fabric_t *fabric, int access, region *which) noexcept nogil:
+    cdef engine_t *e = call.engine
     cdef int status
+    call_proven(call)
     while True:
         status = region_new(fabric, which.address, which.length, access, &which.key)
         if status == CACHE_OK:
@@ -270,7 +277,8 @@ cdef bint region_register(engine_t *e, fabric_t *fabric, int access, region *whi
             return False
 
 
-cdef int op_register(engine_t *e, op_t *op, uint32_t peer, int access) noexcept nogil:
+cdef int op_register(call_t *call, op_t *op, uint32_t peer, int access) noexcept nogil:
+    cdef engine_t *e = call.engine
     cdef fabric_t *fabric = e.peers[peer].fabric
     if op.flags & OP_REGISTERED and op.local_fabric == fabric:
         return 0
@@ -282,7 +290,7 @@ cdef int op_register(engine_t *e, op_t *op, uint32_t peer, int access) noexcept 
     op.local.length = op.length
     if op.mapping != NULL:
         op.local.key = op.mapping.key
-    elif not region_register(e, fabric, access, &op.local):
+    elif not region_register(call, fabric, access, &op.local):
         trace_op(e, TRACE_REGISTER, op, op.length, 0, OP_NOT_REGISTERED)
         return OP_NOT_REGISTERED
     trace_op(e, TRACE_REGISTER, op, op.length, 0, 0)
@@ -292,9 +300,11 @@ cdef int op_register(engine_t *e, op_t *op, uint32_t peer, int access) noexcept 
     return 0
 
 
-cdef void *memory_new(engine_t *e, size_t nbytes) noexcept nogil:
+cdef void *memory_new(call_t *call, size_t nbytes) noexcept nogil:
+    cdef engine_t *e = call.engine
     cdef void **wider
     cdef void *slab
+    call_proven(call)
     if e.slab_count == e.slab_room:
         wider = <void **> realloc(e.slabs, (e.slab_room * 2 + 16) * sizeof(void *))
         if wider == NULL:
@@ -366,9 +376,10 @@ cdef void message_release(engine_t *e, message_t *m) noexcept nogil:
     e.messages_in_use -= 1
 
 
-cdef bint messages_grow(engine_t *e) noexcept nogil:
+cdef bint messages_grow(call_t *call) noexcept nogil:
+    cdef engine_t *e = call.engine
     cdef uint32_t i
-    cdef message_t *slab = <message_t *> memory_new(e, MESSAGES_PER_SLAB * sizeof(message_t))
+    cdef message_t *slab = <message_t *> memory_new(call, MESSAGES_PER_SLAB * sizeof(message_t))
     if slab == NULL:
         return False
     memset(slab, 0, MESSAGES_PER_SLAB * sizeof(message_t))
@@ -379,17 +390,19 @@ cdef bint messages_grow(engine_t *e) noexcept nogil:
     return True
 
 
-cdef bint messages_reserve(engine_t *e, uint32_t count) noexcept nogil:
+cdef bint messages_reserve(call_t *call, uint32_t count) noexcept nogil:
+    cdef engine_t *e = call.engine
     while e.message_free_count < count:
-        if not messages_grow(e):
+        if not messages_grow(call):
             return False
     return True
 
 
-cdef bint data_grow(engine_t *e, int c) noexcept nogil:
+cdef bint data_grow(call_t *call, int c) noexcept nogil:
+    cdef engine_t *e = call.engine
     cdef size_t block = <size_t> 64 << c
     cdef size_t total = DATA_SLAB if block < DATA_SLAB else block
-    cdef char *slab = <char *> memory_new(e, total)
+    cdef char *slab = <char *> memory_new(call, total)
     cdef size_t at = 0
     if slab == NULL:
         return False
@@ -400,9 +413,10 @@ cdef bint data_grow(engine_t *e, int c) noexcept nogil:
     return True
 
 
-cdef bint offers_grow(engine_t *e) noexcept nogil:
+cdef bint offers_grow(call_t *call) noexcept nogil:
+    cdef engine_t *e = call.engine
     cdef uint32_t i
-    cdef offer_t *slab = <offer_t *> memory_new(e, OFFERS_PER_SLAB * sizeof(offer_t))
+    cdef offer_t *slab = <offer_t *> memory_new(call, OFFERS_PER_SLAB * sizeof(offer_t))
     if slab == NULL:
         return False
     for i in range(OFFERS_PER_SLAB):
@@ -412,18 +426,19 @@ cdef bint offers_grow(engine_t *e) noexcept nogil:
     return True
 
 
-cdef int pools_reserve(engine_t *e) noexcept nogil:
+cdef int pools_reserve(call_t *call) noexcept nogil:
+    cdef engine_t *e = call.engine
     cdef int c
     cdef bint well = True
     if e.policy != NULL and e.offer_free_count < OFFERS_LOW:
         # Without offers there are only fewer speculative transfers.
-        offers_grow(e)
+        offers_grow(call)
     if e.message_free_count < MESSAGES_LOW:
-        well = messages_grow(e)
+        well = messages_grow(call)
     if e.starved:
         for c in range(DATA_CLASSES):
             if e.starved >> c & 1:
-                well = data_grow(e, c) and well
+                well = data_grow(call, c) and well
         e.starved = 0
     return 0 if well else OP_NO_MEMORY
 

@@ -3,14 +3,14 @@
 unless marked *call*."""
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
-from pyrdv.engine.state cimport engine_t, op_t, peer_t
+from pyrdv.engine.state cimport call_t, engine_t, op_t, peer_t
 from pyrdv.engine.wire cimport header_t
 
 # Have the peer served by the following turns.
 cdef void peer_activate(engine_t *e, peer_t *p) noexcept nogil
 # call.  Connect if that was not done yet.  0: packets can be posted (or will
 # be soon); an op_error otherwise: after OP_LACKING the peer is as before.
-cdef int peer_connect(engine_t *e, peer_t *p) noexcept nogil
+cdef int peer_connect(call_t *call, peer_t *p) noexcept nogil
 # The engine is to close: turns touch no fabric from now on, and all peers count as closed.
 cdef void peers_abandon(engine_t *e) noexcept nogil
 

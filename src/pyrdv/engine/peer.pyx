@@ -20,13 +20,14 @@ P3  Announcements leave in the order of the send calls (R4): while ``queue`` is
 """
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
+from pyrdv.engine.calling cimport call_proven
 from pyrdv.engine.control cimport credits_told
 from pyrdv.engine.event cimport TRACE_QUEUE
 from pyrdv.engine.op cimport memory_new
 from pyrdv.engine.speculation.adaptation cimport advice_told
 from pyrdv.engine.state cimport (
     MESSAGE_UNITS, OP_LACKING, OP_PEER_LOST, OP_QUEUED, OP_READY, PEER_CLOSED, PEER_DEAF, PEER_LOST,
-    PEER_NEW, PEER_UP, SENT_LOG, UNIT, engine_t, op_t, peer_t, sent_t)
+    PEER_NEW, PEER_UP, SENT_LOG, UNIT, call_t, engine_t, op_t, peer_t, sent_t)
 from pyrdv.engine.trace cimport trace_op
 from pyrdv.engine.wire cimport PACKET_ADVICE, WIRE_HEADER, header_t
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_FAILED, FABRIC_OK
@@ -43,13 +44,15 @@ cdef void peer_activate(engine_t *e, peer_t *p) noexcept nogil:
         e.active = p
 
 
-cdef int peer_connect(engine_t *e, peer_t *p) noexcept nogil:
+cdef int peer_connect(call_t *call, peer_t *p) noexcept nogil:
+    cdef engine_t *e = call.engine
     cdef int status
+    call_proven(call)
     if p.state == PEER_LOST or p.state == PEER_CLOSED or p.state == PEER_DEAF:
         return OP_PEER_LOST
     if p.state == PEER_NEW:
         if e.policy != NULL and p.sent == NULL:
-            p.sent = <sent_t *> memory_new(e, SENT_LOG * sizeof(sent_t))
+            p.sent = <sent_t *> memory_new(call, SENT_LOG * sizeof(sent_t))
         status = p.fabric.ops.connect(p.fabric, p.rank)
         if status == FABRIC_OK:
             note8(&p.state, PEER_UP)

@@ -9,9 +9,9 @@ from pyrdv.engine.sleeper cimport listener_t
 from pyrdv.engine.state cimport engine_t
 
 # Whether this thread may sleep, on wait_fd and local_fd; False when something changed since
-# `epoch`.  If it may, `sleep_finish` must follow with the `call` that was filled here.
-cdef bint sleep_prepare(engine_t *e, uint32_t epoch, uint32_t *call) noexcept nogil
-cdef void sleep_finish(engine_t *e, uint32_t call) noexcept nogil
+# `epoch`.  If it may, `sleep_finish` must follow with the `called` that was filled here.
+cdef bint sleep_prepare(engine_t *e, uint32_t epoch, uint32_t *called) noexcept nogil
+cdef void sleep_finish(engine_t *e, uint32_t called) noexcept nogil
 # The same for an event loop, which sleeps on wait_fd and listener.fd.
 cdef bint listener_prepare(engine_t *e, listener_t *listener, uint32_t epoch) noexcept nogil
 cdef void listener_finish(engine_t *e, listener_t *listener) noexcept nogil

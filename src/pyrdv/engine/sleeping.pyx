@@ -15,17 +15,14 @@ S5  A sleeper that wakes up for no reason calls nobody.  Otherwise two sleepers,
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from posix.unistd cimport read, write
 
+from pyrdv.engine.calls cimport call_begin, call_end, engine_lock, engine_unlock
 from pyrdv.engine.event cimport TRACE_WAKE
 from pyrdv.engine.sleeper cimport listener_t
-from pyrdv.engine.state cimport ANY_PEER, engine_t
+from pyrdv.engine.state cimport ANY_PEER, call_t, engine_t
 from pyrdv.engine.step cimport maintain
 from pyrdv.engine.trace cimport trace_event, trace_sleep
 from pyrdv.fabrics.contract cimport FABRIC_OK
 
-
-cdef extern from "lock.h" nogil:
-    void engine_lock(uint32_t *lock)
-    void engine_unlock(uint32_t *lock)
 
 cdef extern from "order.h" nogil:
     void adjust32(uint32_t *where, int32_t amount)
@@ -89,37 +86,39 @@ cdef bint prepare(engine_t *e, uint32_t epoch) noexcept nogil:
     return False
 
 
-cdef void awake(engine_t *e) noexcept nogil:
+cdef void awake(call_t *call) noexcept nogil:
     """Somebody is awake who slept, and counts no more (S2)."""
+    cdef engine_t *e = call.engine
     cdef uint32_t epoch = e.epoch
     disarm(e)
-    maintain(e)
+    maintain(call)
     if somebody_sleeps(e) and (e.epoch != epoch or not arm(e)):
         call_sleepers(e)
 
 
-cdef bint sleep_prepare(engine_t *e, uint32_t epoch, uint32_t *call) noexcept nogil:
+cdef bint sleep_prepare(engine_t *e, uint32_t epoch, uint32_t *called) noexcept nogil:
     cdef bint quiet
     engine_lock(&e.lock)
     quiet = e.called == 0 and prepare(e, epoch)
     if quiet:
         e.sleepers += 1
-        call[0] = e.calls
+        called[0] = e.calls
         trace_sleep(e)
     engine_unlock(&e.lock)
     return quiet
 
 
-cdef void sleep_finish(engine_t *e, uint32_t call) noexcept nogil:
-    engine_lock(&e.lock)
+cdef void sleep_finish(engine_t *e, uint32_t called) noexcept nogil:
+    cdef call_t call
+    call_begin(&call, e)
     e.sleepers -= 1
     trace_event(e, TRACE_WAKE, ANY_PEER)
-    if call != e.calls:
+    if called != e.calls:
         e.called -= 1
         if e.called == 0:
             drain(e.local_fd)
-    awake(e)
-    engine_unlock(&e.lock)
+    awake(&call)
+    call_end(&call)
 
 
 cdef bint listener_prepare(engine_t *e, listener_t *listener, uint32_t epoch) noexcept nogil:
@@ -135,20 +134,22 @@ cdef bint listener_prepare(engine_t *e, listener_t *listener, uint32_t epoch) no
     return quiet
 
 
-cdef void finish(engine_t *e, listener_t *listener) noexcept nogil:
+cdef void finish(call_t *call, listener_t *listener) noexcept nogil:
+    cdef engine_t *e = call.engine
     listener.asleep = False
     trace_event(e, TRACE_WAKE, ANY_PEER)
     if listener.called:
         drain(listener.fd)
     else:
         e.listening -= 1
-    awake(e)
+    awake(call)
 
 
 cdef void listener_finish(engine_t *e, listener_t *listener) noexcept nogil:
-    engine_lock(&e.lock)
-    finish(e, listener)
-    engine_unlock(&e.lock)
+    cdef call_t call
+    call_begin(&call, e)
+    finish(&call, listener)
+    call_end(&call)
 
 
 cdef void listener_add(engine_t *e, listener_t *listener) noexcept nogil:
@@ -160,10 +161,11 @@ cdef void listener_add(engine_t *e, listener_t *listener) noexcept nogil:
 
 cdef void listener_remove(engine_t *e, listener_t *listener) noexcept nogil:
     cdef listener_t **link = &e.listeners
-    engine_lock(&e.lock)
+    cdef call_t call
+    call_begin(&call, e)
     while link[0] != listener:
         link = &link[0].next
     link[0] = listener.next
     if listener.asleep:
-        finish(e, listener)
-    engine_unlock(&e.lock)
+        finish(&call, listener)
+    call_end(&call)

@@ -387,6 +387,12 @@ cdef struct figures_t:          # what messages over one fabric cost
 
 cdef struct engine_t
 
+# A call of the API.  What registers, connects or allocates wants one, and only `call_begin` makes
+# it: so no step gets there (R1) but by `call_running`.
+cdef struct call_t:
+    engine_t *engine
+    uint32_t epoch              # when it began
+
 # How sends meet offers; one file of `speculation` each.  Step-safe, under the lock; * may be NULL.
 cdef struct policy_t:
     uint8_t rts_flags           # packet_flags of its own on RTS; 0: and there is no RTS-ACK
@@ -419,7 +425,8 @@ cdef struct engine_t:
     peer_t *active              # peers with something to post
     peer_t *calling             # peers with work that only a call may do
     uint64_t retry_at           # ticks; before, a connection that the system refused is not tried
-    uint8_t in_call             # the running turn is a call: it may register and connect
+    call_t *call                # the one that runs; NULL: none, or a step as a signal makes it
+    uint8_t debug               # assert rules at run time (PYRDV_DEBUG)
     uint32_t starved            # bit c: data class c ran dry; bit 31: messages did
     index_t posted
     uint32_t posted_kinds[4]    # how many posted receives are of each wildcard kind

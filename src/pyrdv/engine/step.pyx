@@ -33,7 +33,8 @@ from pyrdv.engine.protocols.table cimport KIND_NUMBERS, protocol_table, table_t
 from pyrdv.engine.speculation.adaptation cimport advice_heard
 from pyrdv.engine.state cimport (
     MESSAGES_LOW, OFFERS_LOW, OP_DONE_ONLY, OP_INVALID, OP_LACKING, OP_NOT_REGISTERED, OP_PEER_LOST,
-    PEER_CLOSED, PEER_LOST, PEER_NEW, PEER_UP, POLL_BATCH, SERVE_LIMIT, engine_t, op_t, peer_t)
+    PEER_CLOSED, PEER_LOST, PEER_NEW, PEER_UP, POLL_BATCH, SERVE_LIMIT, call_t, engine_t, op_t,
+    peer_t)
 from pyrdv.engine.trace cimport trace_event, trace_op
 from pyrdv.engine.wire cimport (
     CONTENT_OBJECT, PACKET_ADVICE, WIRE_GRANT, WIRE_HEADER, WIRE_RTR, WIRE_RTS, grant_t, header_t,
@@ -244,7 +245,21 @@ cdef int step(engine_t *e) noexcept nogil:
     return happened
 
 
-cdef void end_peer(engine_t *e, peer_t *p) noexcept nogil:
+cdef int call_step(call_t *call) noexcept nogil:
+    cdef engine_t *e = call.engine
+    cdef int happened
+    if not e.debug:
+        return step(e)
+    e.call = NULL
+    happened = step(e)
+    e.call = call
+    if e.calling != NULL:
+        happened += step(e)
+    return happened
+
+
+cdef void end_peer(call_t *call, peer_t *p) noexcept nogil:
+    cdef engine_t *e = call.engine
     note8(&p.state, PEER_LOST if p.broken or p.gone == EVENT_LOST else PEER_CLOSED)
     adjust32(&e.peers_lost, p.state == PEER_LOST)     # partner: engine_deaths
     trace_event(e, TRACE_LOST if p.state == PEER_LOST else TRACE_CLOSED, p.rank)
@@ -253,21 +268,22 @@ cdef void end_peer(engine_t *e, peer_t *p) noexcept nogil:
         adjust32(&e.peers_left, -1)
     if p.broken:
         p.fabric.ops.disconnect(p.fabric, p.rank)
-    end_operations(e, p, True)
+    end_operations(call, p, True)
 
 
-cdef int connect_again(engine_t *e, peer_t *p) noexcept nogil:
+cdef int connect_again(call_t *call, peer_t *p) noexcept nogil:
     """Something waits for the connection to `p`."""
+    cdef engine_t *e = call.engine
     cdef int status = OP_LACKING
     # A fabric that lacks nothing any more must not wait: it may have got it by itself.
     cdef bint due = not p.fabric.lacking or ticks_now() >= e.retry_at
     if due:
-        status = peer_connect(e, p)
+        status = peer_connect(call, p)
     if due and status == OP_LACKING:
         e.retry_at = ticks_now() + RETRY_US * e.ticks.per_us
     if status == OP_PEER_LOST:
         p.gone = EVENT_LOST
-        end_peer(e, p)
+        end_peer(call, p)
         return 1
     if p.state == PEER_UP:
         return 1
@@ -275,22 +291,23 @@ cdef int connect_again(engine_t *e, peer_t *p) noexcept nogil:
     return 0
 
 
-cdef int act(engine_t *e, peer_t *p) noexcept nogil:
+cdef int act(call_t *call, peer_t *p) noexcept nogil:
     cdef int happened = 0
     cdef int i
     if p.broken or p.gone:
         if p.state != PEER_LOST and p.state != PEER_CLOSED:
-            end_peer(e, p)
+            end_peer(call, p)
             return 1
         return 0
     for i in range(TABLE.acting_count):
-        happened += TABLE.acting[i].act(e, p)
+        happened += TABLE.acting[i].act(call, p)
     if p.state == PEER_NEW and (p.active or p.queue_head != NULL or p.ready_head != NULL):
-        happened += connect_again(e, p)
+        happened += connect_again(call, p)
     return happened
 
 
-cdef int call_work(engine_t *e) noexcept nogil:
+cdef int call_work(call_t *call) noexcept nogil:
+    cdef engine_t *e = call.engine
     cdef peer_t *p = e.calling
     cdef peer_t *after
     cdef int happened = 0
@@ -298,12 +315,13 @@ cdef int call_work(engine_t *e) noexcept nogil:
     while p != NULL:
         after = p.next_calling
         p.calling = 0
-        happened += act(e, p)
+        happened += act(call, p)
         p = after
     return happened
 
 
-cdef int maintain(engine_t *e) noexcept nogil:
+cdef int maintain(call_t *call) noexcept nogil:
+    cdef engine_t *e = call.engine
     cdef int i
     cdef int happened = 0
     for i in range(e.fabric_count):
@@ -311,36 +329,36 @@ cdef int maintain(engine_t *e) noexcept nogil:
     return happened
 
 
-cdef int keep_moving(engine_t *e) noexcept nogil:
+cdef int keep_moving(call_t *call) noexcept nogil:
+    cdef engine_t *e = call.engine
     # A call that comes rarely must not move one chunk each time.
     cdef int happened = 0
     cdef int more = 0
     while (e.moving and e.polled or e.lane_work) and more < TURN_MOVES:
-        happened += step(e)
+        happened += call_step(call)
         more += 1
     return happened
 
 
-cdef int turn(engine_t *e) noexcept nogil:
+cdef int turn(call_t *call) noexcept nogil:
+    cdef engine_t *e = call.engine
     cdef int happened
-    e.in_call = 1
     if e.starved or e.message_free_count < MESSAGES_LOW \
             or e.policy != NULL and e.offer_free_count < OFFERS_LOW:
-        pools_reserve(e)
+        pools_reserve(call)
     if e.unexpected.entries > e.unexpected.mask:
-        unexpected_reserve(e)
+        unexpected_reserve(call)
     if e.unanswered.entries > e.unanswered.mask:
-        unanswered_reserve(e)
-    happened = step(e) + keep_moving(e)
+        unanswered_reserve(call)
+    happened = call_step(call) + keep_moving(call)
     if e.calling != NULL:
-        happened += call_work(e)
+        happened += call_work(call)
     if happened:
         adjust32(&e.busy_turns, 1)
         if not e.busy_turns & BUSY_MASK:
-            maintain(e)
+            maintain(call)
     else:
         e.idle_turns += 1
         if not e.idle_turns & IDLE_MASK:
-            happened = maintain(e)
-    e.in_call = 0
+            happened = maintain(call)
     return happened

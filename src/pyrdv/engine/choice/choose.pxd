@@ -2,7 +2,7 @@
 """Which protocol a message takes.  Under the lock; step-safe unless marked *call*."""
 from libc.stdint cimport uint64_t
 
-from pyrdv.engine.state cimport engine_t, offer_t, op_t, peer_t
+from pyrdv.engine.state cimport call_t, engine_t, offer_t, op_t, peer_t
 
 cdef enum chosen:
     CHOSEN = 0                  # op.protocol and op.reason say so, and it has what that needs
@@ -11,14 +11,14 @@ cdef enum chosen:
 
 # call.  A send is posted: choose for `op`, if that depends on nothing that may change until `op` is
 # announced.  Returns `chosen`.
-cdef int choose_send(engine_t *e, peer_t *p, op_t *op) noexcept nogil
+cdef int choose_send(call_t *call, peer_t *p, op_t *op) noexcept nogil
 # Send `op` is announced next: choose, by the credit and the offers of now.  Returns `chosen`.
 cdef int choose_now(engine_t *e, peer_t *p, op_t *op) noexcept nogil
 # Can a send of `length` bytes go eager, before any operation is made?
 cdef bint choose_eager(engine_t *e, peer_t *p, uint64_t length) noexcept nogil
 # call.  The data of receive `op` can be read: is it, or does it come through a lane?  False: its
 # memory cannot be registered, and PYRDV_PROTOCOL forbids to copy.
-cdef bint choose_receive(engine_t *e, peer_t *p, op_t *op) noexcept nogil
+cdef bint choose_receive(call_t *call, peer_t *p, op_t *op) noexcept nogil
 # The offer that send `op`, whose turn it is and whose memory is registered, may use; or NULL.
 cdef offer_t *offer_for(engine_t *e, peer_t *p, const op_t *op) noexcept nogil
 # A message of `length` bytes came by RTS: does its sender want for standing buffers?

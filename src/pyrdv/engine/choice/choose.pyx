@@ -25,7 +25,7 @@ tells of the sender's; the sender guesses by what DONE told of the receives befo
 """
 from libc.stdint cimport uint8_t, uint64_t
 
-from pyrdv.engine.calling cimport peer_call
+from pyrdv.engine.calling cimport call_running, peer_call
 from pyrdv.engine.choice.costs cimport fabric_index, figures_place
 from pyrdv.engine.choice.rule cimport decision_t, facts_t, rule_place, rule_read
 from pyrdv.engine.choice.waiting cimport waiting_here
@@ -37,8 +37,8 @@ from pyrdv.engine.protocols.placed cimport place_able, place_fill, place_ready, 
 from pyrdv.engine.state cimport (
     CHOICE_AUTO, CHOICE_GET, CHOICE_PIPELINE, OP_REGISTERED, PATIENT, PROMISE_EMPTY, PROMISE_NONE,
     PROTOCOL_EAGER, PROTOCOL_GET, PROTOCOL_NONE, PROTOCOL_PIPELINE, PROTOCOL_PLACED, PROTOCOL_PUT,
-    REASON_COST, REASON_CREDIT, REASON_HELD, REASON_OFFER, REASON_ONLY, REASON_REFUSED,
-    REASON_SIZE, WAITS_THERE, engine_t, offer_t, op_t, peer_t)
+    REASON_COST, REASON_CREDIT, REASON_HELD, REASON_OFFER, REASON_ONLY, REASON_REFUSED, REASON_SIZE,
+    WAITS_THERE, call_t, engine_t, offer_t, op_t, peer_t)
 from pyrdv.engine.trace cimport trace_op
 from pyrdv.fabrics.contract cimport ACCESS_LOCAL, ACCESS_REMOTE_READ, CAP_PINS
 from pyrdv.memory.mappings cimport cache_holds, cache_used, cache_uses
@@ -143,17 +143,18 @@ cdef bint place_try(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     return True
 
 
-cdef int choose_rendezvous(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+cdef int choose_rendezvous(call_t *call, peer_t *p, op_t *op) noexcept nogil:
     """call.  Registered, or to be copied through lanes."""
+    cdef engine_t *e = call.engine
     # Where its peer has offered buffers the next message may be written into one.
     cdef bint waited = (p.patience >= PATIENT and p.offer_count == 0 and waiting_here(e, op))
     # While there is memory that can be registered (R1).
-    lanes_keep(e, p)
+    lanes_keep(call, p)
     if not copying_pays(e, p, op, op.length, ACCESS_REMOTE_READ, True, waited):
-        if op_register(e, op, p.rank, ACCESS_REMOTE_READ) == 0:
+        if op_register(call, op, p.rank, ACCESS_REMOTE_READ) == 0:
             return CHOSEN
         op.reason = REASON_REFUSED
-    if e.protocol != CHOICE_GET and lane_reserve(e, p, False):
+    if e.protocol != CHOICE_GET and lane_reserve(call, p, False):
         op.protocol = PROTOCOL_PIPELINE
         return CHOSEN
     if op.promised == PROMISE_NONE:
@@ -165,10 +166,11 @@ cdef int choose_rendezvous(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     return CHOSEN
 
 
-cdef int choose_send(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+cdef int choose_send(call_t *call, peer_t *p, op_t *op) noexcept nogil:
+    cdef engine_t *e = call.engine
     if op.length <= eager_limit(e, p) or p.queue_head == NULL and place_try(e, p, op):
         return CHOSEN
-    return choose_rendezvous(e, p, op)
+    return choose_rendezvous(call, p, op)
 
 
 cdef int choose_now(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
@@ -181,6 +183,7 @@ cdef int choose_now(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
 
 
 cdef int choose_again(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+    cdef call_t *call = call_running(e)
     cdef int status
     if op.protocol == PROTOCOL_PLACED:
         return CHOSEN
@@ -190,10 +193,10 @@ cdef int choose_again(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     if op.protocol == PROTOCOL_NONE and op.length == 0:
         decide(op, PROTOCOL_GET, REASON_CREDIT)
     elif op.protocol == PROTOCOL_NONE:
-        if not e.in_call:
+        if call == NULL:
             peer_call(e, p)
             return CHOSEN_LATER
-        status = choose_rendezvous(e, p, op)
+        status = choose_rendezvous(call, p, op)
         if status != CHOSEN:
             return status
         if op.protocol == PROTOCOL_GET and op.length:
@@ -216,12 +219,13 @@ cdef offer_t *offer_for(engine_t *e, peer_t *p, const op_t *op) noexcept nogil:
 
 # The receiver's side -----------------------------------------------------------
 
-cdef bint choose_receive(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+cdef bint choose_receive(call_t *call, peer_t *p, op_t *op) noexcept nogil:
+    cdef engine_t *e = call.engine
     cdef bint waited = op.waits & WAITS_THERE and waiting_here(e, op)
     cdef bint able = True
-    lanes_keep(e, p)
+    lanes_keep(call, p)
     if not copying_pays(e, p, op, op_wanted(op), ACCESS_LOCAL, False, waited) \
-            and op_register(e, op, p.rank, ACCESS_LOCAL):
+            and op_register(call, op, p.rank, ACCESS_LOCAL):
         decide(op, PROTOCOL_PIPELINE, REASON_REFUSED)
         able = e.protocol != CHOICE_GET
     trace_op(e, TRACE_CHOOSE, op, op_wanted(op), 0, 0)

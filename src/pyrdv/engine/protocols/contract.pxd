@@ -6,7 +6,7 @@ leave to a call they note by ``calling``.  A NULL function is one that the proto
 """
 from libc.stdint cimport uint8_t
 
-from pyrdv.engine.state cimport engine_t, message_t, op_t, peer_t
+from pyrdv.engine.state cimport call_t, engine_t, message_t, op_t, peer_t
 from pyrdv.engine.wire cimport header_t
 from pyrdv.fabrics.contract cimport completion
 
@@ -50,8 +50,8 @@ cdef struct protocol_t:
     # call.  Nobody wants the data of matched receive `op`: True if its buffer is not touched any
     # more.  The sender is let go all the same: at once, or when what is under way has ended.
     # False: wait for its end.  NULL: False.
-    bint (*forsake)(engine_t *e, op_t *op) noexcept nogil
+    bint (*forsake)(call_t *call, op_t *op) noexcept nogil
     # Post what `p` is owed beside messages, if anything.
     void (*owed)(engine_t *e, peer_t *p) noexcept nogil
     # call.  Do for `p`, which is alive, what a step could not.  Returns how many things happened.
-    int (*act)(engine_t *e, peer_t *p) noexcept nogil
+    int (*act)(call_t *call, peer_t *p) noexcept nogil

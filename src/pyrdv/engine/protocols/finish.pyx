@@ -21,7 +21,7 @@ from pyrdv.engine.speculation.offers cimport offers_clear
 from pyrdv.engine.state cimport (
     OP_CANCELLED, OP_CANCELLING, OP_DONE_ONLY, OP_FREE, OP_LANDING, OP_LANELESS, OP_PEER_LOST,
     OP_PIPING, OP_POSTED, OP_QUEUED, OP_READY, OP_REFUSED, OP_SEND, OP_WAITING, OPS_PER_SLAB,
-    PAIR_UNANSWERED, REVOKE_NONE, STAND_NEVER, engine_t, op_t, peer_t)
+    PAIR_UNANSWERED, REVOKE_NONE, STAND_NEVER, call_t, engine_t, op_t, peer_t)
 from pyrdv.engine.wire cimport PACKET_FINISH, WIRE_HEADER, header_t
 from pyrdv.fabrics.contract cimport FABRIC_OK
 
@@ -62,8 +62,9 @@ cdef void end_operation(engine_t *e, peer_t *p, op_t *op, bint everything) noexc
             op_complete(e, op, OP_PEER_LOST)
 
 
-cdef void end_operations(engine_t *e, peer_t *p, bint everything) noexcept nogil:
+cdef void end_operations(call_t *call, peer_t *p, bint everything) noexcept nogil:
     """A READ or WRITE under way is not touched: it ends through poll (F4)."""
+    cdef engine_t *e = call.engine
     cdef uint32_t slab
     cdef int i
     p.queue_head = p.queue_tail = NULL
@@ -91,13 +92,14 @@ cdef int finish_arrived(engine_t *e, peer_t *p, const header_t *h,
     return VERDICT_TAKEN
 
 
-cdef int finish_act(engine_t *e, peer_t *p) noexcept nogil:
+cdef int finish_act(call_t *call, peer_t *p) noexcept nogil:
     """End what can never complete now that `p` has finished."""
+    cdef engine_t *e = call.engine
     if p.finished != 1:
         return 0
     note8(&p.finished, 2)
     adjust32(&e.peers_left, -1)
-    end_operations(e, p, False)
+    end_operations(call, p, False)
     return 1
 
 

@@ -16,7 +16,7 @@ from pyrdv.engine.op cimport (
 from pyrdv.engine.protocols.contract cimport protocol_t
 from pyrdv.engine.state cimport (
     OP_NO_MEMORY, OP_RECV, OP_SEND, OP_WAITING, PROTOCOL_EAGER, PROTOCOL_LOOPBACK, REASON_SELF,
-    engine_t, message_t, op_t)
+    call_t, engine_t, message_t, op_t)
 from pyrdv.engine.trace cimport trace_read, trace_post
 
 
@@ -24,15 +24,17 @@ cdef enum:
     SELF_EAGER = 1 << 16        # up to here an early message is buffered
 
 
-cdef message_t *new_message(engine_t *e, uint64_t length) noexcept nogil:
+cdef message_t *new_message(call_t *call, uint64_t length) noexcept nogil:
+    cdef engine_t *e = call.engine
     cdef message_t *m = message_new(e, length)
-    if m == NULL and pools_reserve(e) == 0:
+    if m == NULL and pools_reserve(call) == 0:
         m = message_new(e, length)
     return m
 
 
-cdef int loop_send(engine_t *e, uint32_t context, int32_t tag, void *data, uint64_t length,
+cdef int loop_send(call_t *call, uint32_t context, int32_t tag, void *data, uint64_t length,
                    bint sync, int content, op_t **out) noexcept nogil:
+    cdef engine_t *e = call.engine
     cdef op_t *op = posted_find(e, context, e.rank, tag)
     cdef op_t *sender = NULL
     cdef message_t *m
@@ -49,14 +51,14 @@ cdef int loop_send(engine_t *e, uint32_t context, int32_t tag, void *data, uint6
             memcpy(op.buffer, data, length)
         op_complete(e, op, op_fit(op))
         return 0
-    m = new_message(e, length if buffered else 0)
+    m = new_message(call, length if buffered else 0)
     if m == NULL and buffered:
         buffered = False        # no memory for a copy
-        m = new_message(e, 0)
+        m = new_message(call, 0)
     if m == NULL:
         return -OP_NO_MEMORY
     if not buffered:
-        sender = op_new(e, OP_SEND, e.rank, context, tag, data, length)
+        sender = op_new(call, OP_SEND, e.rank, context, tag, data, length)
         if sender == NULL:
             message_release(e, m)
             return -OP_NO_MEMORY
@@ -75,7 +77,7 @@ cdef int loop_send(engine_t *e, uint32_t context, int32_t tag, void *data, uint6
     m.tag = tag
     m.length = length
     m.content = <uint8_t> content
-    unexpected_reserve(e)
+    unexpected_reserve(call)
     message_keep(e, op, m)
     out[0] = sender
     return 0 if buffered else 1

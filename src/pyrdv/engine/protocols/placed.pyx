@@ -49,10 +49,9 @@ from pyrdv.engine.protocols.contract cimport (
 from pyrdv.engine.protocols.done cimport done_start
 from pyrdv.engine.speculation.adaptation cimport advice
 from pyrdv.engine.state cimport (
-    LANE_BUFFERS, OP_RECV, OP_SYNC, OP_WAITING, PEER_NEW, PEER_UP, PROTOCOL_PLACED,
-    REASON_PEER, STAND_NEVER,
-    STAND_NONE, STAND_OWED, STAND_UP, STAND_WANTED, TELL, engine_t, message_t, op_t, peer_t,
-    standing_t)
+    LANE_BUFFERS, OP_RECV, OP_SYNC, OP_WAITING, PEER_NEW, PEER_UP, PROTOCOL_PLACED, REASON_PEER,
+    STAND_NEVER, STAND_NONE, STAND_OWED, STAND_UP, STAND_WANTED, TELL, call_t, engine_t, message_t,
+    op_t, peer_t, standing_t)
 from pyrdv.engine.trace cimport trace_op
 from pyrdv.engine.wire cimport (
     PACKET_ADVICE, PACKET_PLACED, PACKET_STAND, PACKET_SYNC, WIRE_HEADER, WIRE_RTS, header_t, rts_t)
@@ -159,8 +158,9 @@ cdef void stand_consider(engine_t *e, peer_t *p) noexcept nogil:
         peer_call(e, p)
 
 
-cdef int stand_act(engine_t *e, peer_t *p) noexcept nogil:
+cdef int stand_act(call_t *call, peer_t *p) noexcept nogil:
     """Make the buffers that are wanted, of either direction."""
+    cdef engine_t *e = call.engine
     cdef standing_t *s
     cdef int receiving
     if p.finished:
@@ -169,7 +169,7 @@ cdef int stand_act(engine_t *e, peer_t *p) noexcept nogil:
         s = &p.standing[receiving]
         if s.state != STAND_WANTED:
             continue
-        s.lane = lane_stand(e, p, receiving)
+        s.lane = lane_stand(call, p, receiving)
         if s.lane == NULL:
             s.state = STAND_NEVER
         elif receiving:

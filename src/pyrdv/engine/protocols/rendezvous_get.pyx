@@ -17,7 +17,7 @@ truncation (R6: later messages are not harmed).  A READ is cut by the fabric's
 from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memset
 
-from pyrdv.engine.calling cimport peer_call
+from pyrdv.engine.calling cimport call_running, peer_call
 from pyrdv.engine.choice.choose cimport choose_receive, place_missed
 from pyrdv.engine.choice.waiting cimport waiting_here
 from pyrdv.engine.control cimport control_post, control_request, header_fill
@@ -36,7 +36,7 @@ from pyrdv.engine.state cimport (
     CHOICE_PIPELINE, OP_DONE_ONLY, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST, OP_READING,
     OP_READY, OP_RECV, OP_REFUSED, OP_REGISTERED, OP_SEND, OP_UNWANTED, OP_WAITING, PAIR_ACK,
     PEER_NEW, PEER_UP, PROTOCOL_GET, PROTOCOL_PIPELINE, REASON_ASKED, REASON_PEER, WAITS_THERE,
-    engine_t, message_t, op_t, peer_t)
+    call_t, engine_t, message_t, op_t, peer_t)
 from pyrdv.engine.trace cimport trace_op
 from pyrdv.engine.wire cimport (
     PACKET_ADVICE, PACKET_PIPED, PACKET_RESUME_RTR, PACKET_RTS, PACKET_RTS_ACK, PACKET_STOP_RTR,
@@ -214,6 +214,7 @@ cdef int get_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
 
 
 cdef int get_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+    cdef call_t *call = call_running(e)
     if p.state != PEER_UP:
         if p.state == PEER_NEW:
             peer_call(e, p)
@@ -221,10 +222,10 @@ cdef int get_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
         op_complete(e, op, OP_PEER_LOST)
         return SERVED
     if not op.flags & OP_REGISTERED or op.local_fabric != p.fabric:
-        if not e.in_call:
+        if call == NULL:
             peer_call(e, p)
             return SERVED_AGAIN
-        if not choose_receive(e, p, op):
+        if not choose_receive(call, p, op):
             # The sender must not wait for ever because this side has no memory.
             op.flags |= OP_REFUSED
             op.error = OP_NOT_REGISTERED
@@ -257,7 +258,8 @@ cdef void get_ended(engine_t *e, op_t *op, const completion *c) noexcept nogil:
         done_start(e, p, op)
 
 
-cdef bint get_forsake(engine_t *e, op_t *op) noexcept nogil:
+cdef bint get_forsake(call_t *call, op_t *op) noexcept nogil:
+    cdef engine_t *e = call.engine
     cdef peer_t *p = &e.peers[op.source]
     if op.state == OP_READY:
         # No READ is under way.  DONE alone is left, and lets the sender go.

@@ -3,12 +3,12 @@
 from libc.stdint cimport uint64_t
 
 from pyrdv.engine.protocols.contract cimport protocol_t
-from pyrdv.engine.state cimport engine_t, op_t, peer_t
+from pyrdv.engine.state cimport call_t, engine_t, op_t, peer_t
 
 # Does a receive (send) of `length` bytes with `p` probably become a rendezvous?
 cdef bint predicted(engine_t *e, peer_t *p, uint64_t length) noexcept nogil
 # call.  Offer the buffer of posted receive `op` to its peer, if that may help.
-cdef void rtr_offer(engine_t *e, op_t *op) noexcept nogil
+cdef void rtr_offer(call_t *call, op_t *op) noexcept nogil
 # call.  Is an RTR out that a cancel of posted receive `op` would make wrong?
 cdef bint revoke_needed(const op_t *op) noexcept nogil
 # call.  Cancel posted receive `op` once its peer has no RTR of ours any more.

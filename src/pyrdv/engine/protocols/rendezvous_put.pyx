@@ -50,7 +50,7 @@ from pyrdv.engine.state cimport (
     ANY_PEER, ANY_TAG_, CHOICE_PIPELINE, OP_CANCELLED, OP_CANCELLING, OP_INVALID, OP_LANDING,
     OP_OFFERED, OP_PEER_LOST, OP_POSTED, OP_RECV, OP_REFUSED, OP_SEND, OP_WRITING, OPS_PER_SLAB,
     PEER_NEW, PEER_UP, PROTOCOL_PUT, REASON_OFFER, REVOKE_ANSWERED, REVOKE_NONE, REVOKE_SENT,
-    REVOKE_WANTED, engine_t, node_t, offer_t, op_t, peer_t)
+    REVOKE_WANTED, call_t, engine_t, node_t, offer_t, op_t, peer_t)
 from pyrdv.engine.trace cimport trace_op
 from pyrdv.engine.wire cimport (
     PACKET_ADVICE, PACKET_FIN, PACKET_REFUSED, PACKET_REVOKE, PACKET_REVOKED, PACKET_RTR,
@@ -66,7 +66,8 @@ cdef bint predicted(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:
 
 # The receiver's side -----------------------------------------------------------
 
-cdef void rtr_offer(engine_t *e, op_t *op) noexcept nogil:
+cdef void rtr_offer(call_t *call, op_t *op) noexcept nogil:
+    cdef engine_t *e = call.engine
     cdef peer_t *p
     cdef rtr_t rtr
     cdef uint32_t ahead
@@ -86,10 +87,10 @@ cdef void rtr_offer(engine_t *e, op_t *op) noexcept nogil:
     if withheld(e, op):
         return
     if p.state == PEER_NEW:
-        peer_connect(e, p)
-    lanes_keep(e, p)
+        peer_connect(call, p)
+    lanes_keep(call, p)
     # A guess that must wait is not worth a queue.
-    if p.state != PEER_UP or op_register(e, op, op.peer, ACCESS_LOCAL | ACCESS_REMOTE_WRITE):
+    if p.state != PEER_UP or op_register(call, op, op.peer, ACCESS_LOCAL | ACCESS_REMOTE_WRITE):
         return
     header_fill(p, &rtr.header, PACKET_RTR, op.context, op.tag, op.length, op_cookie(op))
     rtr.header.sequence = p.recv_sequence
@@ -101,7 +102,7 @@ cdef void rtr_offer(engine_t *e, op_t *op) noexcept nogil:
         op.flags |= OP_OFFERED
         e.counters.rtrs_sent += 1
         trace_op(e, TRACE_OFFER, op, op.length, 0, 0)
-        profile_sent(e, op)
+        profile_sent(call, op)
         e.counters.extra_packets += 1
         e.counters.extra_bytes += WIRE_RTR
 
@@ -318,16 +319,17 @@ cdef inline bint posted_to(const op_t *op, const peer_t *p) noexcept nogil:
     return op.state == OP_POSTED and op.peer == p.rank
 
 
-cdef void offer_queue(engine_t *e, node_t *leader) noexcept nogil:
+cdef void offer_queue(call_t *call, node_t *leader) noexcept nogil:
     """Offer the receives of one envelope, in the order of their posting."""
     cdef node_t *at = leader
     while at != NULL:
-        rtr_offer(e, <op_t *> at.entry)
+        rtr_offer(call, <op_t *> at.entry)
         at = at.next
 
 
-cdef int revoke_act(engine_t *e, peer_t *p) noexcept nogil:
+cdef int revoke_act(call_t *call, peer_t *p) noexcept nogil:
     """REVOKED came: cancel what waited for it, offer the rest anew."""
+    cdef engine_t *e = call.engine
     cdef uint32_t slab
     cdef int i
     cdef op_t *op
@@ -348,7 +350,7 @@ cdef int revoke_act(engine_t *e, peer_t *p) noexcept nogil:
         for i in range(OPS_PER_SLAB):
             op = &e.op_slabs[slab][i]
             if posted_to(op, p) and op.node.prev == NULL:
-                offer_queue(e, &op.node)
+                offer_queue(call, &op.node)
     return 1
 
 

@@ -47,8 +47,8 @@ from pyrdv.engine.protocols.pipe_out cimport (
     grant_arrived, grant_follow, pipe_announced, pipe_refuse, send_turn, taken_arrived)
 from pyrdv.engine.protocols.rendezvous_get cimport rts_post
 from pyrdv.engine.state cimport (
-    OP_LANELESS, OP_PIPING, OP_READY, PEER_NEW, PEER_UP, PROTOCOL_PIPELINE, engine_t, lane_t,
-    op_t, peer_t)
+    OP_LANELESS, OP_PIPING, OP_READY, PEER_NEW, PEER_UP, PROTOCOL_PIPELINE, call_t, engine_t,
+    lane_t, op_t, peer_t)
 from pyrdv.engine.wire cimport (
     PACKET_CHECKED, PACKET_CHUNK, PACKET_GRANT, PACKET_REFUSED, PACKET_TAKEN, WIRE_GRANT,
     WIRE_HEADER)
@@ -136,7 +136,7 @@ cdef int pipe_start(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     return status
 
 
-cdef bint pipe_forsake(engine_t *e, op_t *op) noexcept nogil:
+cdef bint pipe_forsake(call_t *call, op_t *op) noexcept nogil:
     # Only steps of this process write into the buffer, and `block_take` knows that there is none.
     return op.state == OP_LANELESS or op.state == OP_PIPING or op.state == OP_READY
 

@@ -2,16 +2,17 @@
 """How RTRs fared, per envelope, over a whole run; and what a former run says.  Under the lock."""
 from libc.stdint cimport int32_t, uint32_t
 
-from pyrdv.engine.state cimport engine_t, op_t, peer_t
+from pyrdv.engine.state cimport call_t, engine_t, op_t, peer_t
 from pyrdv.engine.wire cimport header_t
 
 # call.  An RTR of receive `op` was sent.
-cdef void profile_sent(engine_t *e, const op_t *op) noexcept nogil
+cdef void profile_sent(call_t *call, const op_t *op) noexcept nogil
 # step.  A START came for one.
 cdef void profile_used(engine_t *e, const peer_t *p, const header_t *h) noexcept nogil
 # call.  Did a former run find that RTRs of this envelope are useless?
 cdef bint profile_forbids(engine_t *e, const op_t *op) noexcept nogil
 
 # call.  Note that they are; False: no memory.
-cdef bint profile_forbid(engine_t *e, uint32_t context, uint32_t peer, int32_t tag) noexcept nogil
+cdef bint profile_forbid(call_t *call, uint32_t context, uint32_t peer,
+                         int32_t tag) noexcept nogil
 cdef void profile_free(engine_t *e) noexcept nogil

@@ -13,7 +13,7 @@ from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, uint32_t
 from libc.stdlib cimport calloc, free
 
-from pyrdv.engine.state cimport engine_t, op_t, peer_t, usage_t
+from pyrdv.engine.state cimport call_t, engine_t, op_t, peer_t, usage_t
 from pyrdv.engine.wire cimport header_t
 
 
@@ -61,7 +61,8 @@ cdef bint grow(engine_t *e) noexcept nogil:
     return True
 
 
-cdef usage_t *made(engine_t *e, uint32_t context, uint32_t peer, int32_t tag) noexcept nogil:
+cdef usage_t *made(call_t *call, uint32_t context, uint32_t peer, int32_t tag) noexcept nogil:
+    cdef engine_t *e = call.engine
     cdef usage_t *at = found(e, context, peer, tag)
     if at != NULL:
         return at
@@ -76,10 +77,11 @@ cdef usage_t *made(engine_t *e, uint32_t context, uint32_t peer, int32_t tag) no
     return at
 
 
-cdef void profile_sent(engine_t *e, const op_t *op) noexcept nogil:
+cdef void profile_sent(call_t *call, const op_t *op) noexcept nogil:
+    cdef engine_t *e = call.engine
     cdef usage_t *at
     if e.recording:
-        at = made(e, op.context, op.peer, op.tag)
+        at = made(call, op.context, op.peer, op.tag)
         if at != NULL:
             at.sent += 1
 
@@ -97,8 +99,8 @@ cdef bint profile_forbids(engine_t *e, const op_t *op) noexcept nogil:
     return at != NULL and at.useless
 
 
-cdef bint profile_forbid(engine_t *e, uint32_t context, uint32_t peer, int32_t tag) noexcept nogil:
-    cdef usage_t *at = made(e, context, peer, tag)
+cdef bint profile_forbid(call_t *call, uint32_t context, uint32_t peer, int32_t tag) noexcept nogil:
+    cdef usage_t *at = made(call, context, peer, tag)
     if at == NULL:
         return False
     at.useless = 1

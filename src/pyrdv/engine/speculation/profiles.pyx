@@ -2,10 +2,10 @@
 """An engine's speculation profile, for Python: see ``profile`` and ``saved``."""
 from libc.stdint cimport uint32_t
 
-from pyrdv.engine.calls cimport engine_lock, engine_unlock
+from pyrdv.engine.calls cimport call_begin, call_end, engine_lock, engine_unlock
 from pyrdv.engine.engine cimport Engine
 from pyrdv.engine.speculation.profile cimport profile_forbid
-from pyrdv.engine.state cimport usage_t
+from pyrdv.engine.state cimport call_t, usage_t
 
 
 def record(Engine engine not None):
@@ -29,10 +29,11 @@ def recorded(Engine engine not None):
 
 def forbid(Engine engine not None, envelopes):
     """Have `engine` send no RTRs of these envelopes: an iterable of (context, source, tag)."""
+    cdef call_t call
     cdef bint well
     for context, source, tag in envelopes:
-        engine_lock(&engine.c.lock)
-        well = profile_forbid(engine.c, context, source, tag)
-        engine_unlock(&engine.c.lock)
+        call_begin(&call, engine.c)
+        well = profile_forbid(&call, context, source, tag)
+        call_end(&call)
         if not well:
             raise MemoryError
