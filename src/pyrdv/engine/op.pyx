@@ -430,7 +430,7 @@ cdef int pools_reserve(call_t *call) noexcept nogil:
     cdef engine_t *e = call.engine
     cdef int c
     cdef bint well = True
-    if e.policy != NULL and e.offer_free_count < OFFERS_LOW:
+    if e.policy.offers and e.offer_free_count < OFFERS_LOW:
         # Without offers there are only fewer speculative transfers.
         offers_grow(call)
     if e.message_free_count < MESSAGES_LOW:

@@ -51,7 +51,7 @@ cdef int peer_connect(call_t *call, peer_t *p) noexcept nogil:
     if p.state == PEER_LOST or p.state == PEER_CLOSED or p.state == PEER_DEAF:
         return OP_PEER_LOST
     if p.state == PEER_NEW:
-        if e.policy != NULL and p.sent == NULL:
+        if e.policy.offers and p.sent == NULL:
             p.sent = <sent_t *> memory_new(call, SENT_LOG * sizeof(sent_t))
         status = p.fabric.ops.connect(p.fabric, p.rank)
         if status == FABRIC_OK:
@@ -80,7 +80,7 @@ cdef void peers_abandon(engine_t *e) noexcept nogil:
 
 
 cdef void announcement_posted(engine_t *e, peer_t *p, const header_t *h) noexcept nogil:
-    if e.policy != NULL:
+    if e.policy.announced != NULL:
         e.policy.announced(e, p, h)
     if h.flags & PACKET_ADVICE:
         advice_told(e, p, h)

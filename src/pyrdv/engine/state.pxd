@@ -395,6 +395,7 @@ cdef struct call_t:
 
 # How sends meet offers; one file of `speculation` each.  Step-safe, under the lock; * may be NULL.
 cdef struct policy_t:
+    uint8_t offers              # receives offer their buffers; else nothing but `arrived` is called
     uint8_t rts_flags           # packet_flags of its own on RTS; 0: and there is no RTS-ACK
     # The receiver's side.  May posted receive `op` send an RTR now?  Fills `ahead` of
     # docs/wire.md, section 4.1.
@@ -408,7 +409,7 @@ cdef struct policy_t:
     offer_t *(*find)(engine_t *e, peer_t *p, uint32_t context, int32_t tag) noexcept nogil
     # * Flags of that announcement, if it is an RTS.
     uint8_t (*advice)(engine_t *e, peer_t *p, uint32_t context, int32_t tag) noexcept nogil
-    # Announcement `h` was posted.
+    # * Announcement `h` was posted.
     void (*announced)(engine_t *e, peer_t *p, const header_t *h) noexcept nogil
     # * DONE, GRANT or RTS-ACK came for send `op`.
     void (*answered)(engine_t *e, peer_t *p, op_t *op) noexcept nogil
@@ -441,7 +442,7 @@ cdef struct engine_t:
     cache_t *cache              # of registrations
     uint32_t moving             # READs and WRITEs under way
     uint8_t initial_turn        # large sends and receives look for their peer's packet first
-    const policy_t *policy      # of speculative rendezvous; NULL: off
+    const policy_t *policy      # of speculative rendezvous
     class_t *classes            # of all peers; NULL: the policy needs none
     uint32_t adapt              # per cent of RTRs used below which they are stopped; 0: never
     uint32_t window             # RTRs after which an envelope is judged

@@ -344,7 +344,7 @@ cdef int turn(call_t *call) noexcept nogil:
     cdef engine_t *e = call.engine
     cdef int happened
     if e.starved or e.message_free_count < MESSAGES_LOW \
-            or e.policy != NULL and e.offer_free_count < OFFERS_LOW:
+            or e.policy.offers and e.offer_free_count < OFFERS_LOW:
         pools_reserve(call)
     if e.unexpected.entries > e.unexpected.mask:
         unexpected_reserve(call)

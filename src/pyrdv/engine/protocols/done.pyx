@@ -67,7 +67,7 @@ cdef int done_arrived(engine_t *e, peer_t *p, const header_t *h,
         return VERDICT_ILLEGAL
     if h.length > op.length:
         return VERDICT_ILLEGAL
-    if e.policy != NULL and e.policy.answered != NULL:
+    if e.policy.answered != NULL:
         e.policy.answered(e, p, op)
     if op.total:
         # What its receives of large messages do; others say nothing of the next one.

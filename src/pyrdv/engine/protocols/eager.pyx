@@ -79,7 +79,7 @@ cdef int eager_arrived(engine_t *e, peer_t *p, const header_t *h,
     op = posted_find(e, h.context, p.rank, h.tag)
     if op != NULL and op.kind == OP_RECV:
         posted_remove(e, op)
-        if e.policy != NULL and e.policy.met != NULL:
+        if e.policy.met != NULL:
             e.policy.met(e, p, op, h)
         p.eager_taken += eager_cost(h.length)
         op.protocol = PROTOCOL_EAGER

@@ -139,7 +139,7 @@ cdef int grant_arrived(engine_t *e, peer_t *p, const header_t *h, const void *da
     if op == NULL or op.kind != OP_SEND or op.state != OP_WAITING or op.peer != p.rank \
             or p.finished or not grant_legal(e, p, g) or h.length > op.total:
         return VERDICT_ILLEGAL
-    if e.policy != NULL and e.policy.answered != NULL:
+    if e.policy.answered != NULL:
         e.policy.answered(e, p, op)
     if op.protocol != PROTOCOL_PIPELINE:
         op.protocol = PROTOCOL_PIPELINE

@@ -65,8 +65,7 @@ cdef inline uint8_t following(uint8_t slot) noexcept nogil:
 
 
 cdef bint place_able(const engine_t *e, const peer_t *p) noexcept nogil:
-    return (p.fabric.capabilities & CAP_BEHIND != 0
-            and (e.policy == NULL or e.policy.rts_flags == 0))
+    return p.fabric.capabilities & CAP_BEHIND != 0 and e.policy.rts_flags == 0
 
 
 # The sender's side -------------------------------------------------------------
@@ -274,7 +273,7 @@ cdef int placed_arrived(engine_t *e, peer_t *p, const header_t *h, const void *d
         message_keep(e, op, m)
         return VERDICT_TAKEN
     posted_remove(e, op)
-    if e.policy != NULL and e.policy.met != NULL:
+    if e.policy.met != NULL:
         e.policy.met(e, p, op, h)
     taken(op)
     op_matched(e, op, p.rank, h.tag, h.length, h.content, p.recv_sequence)

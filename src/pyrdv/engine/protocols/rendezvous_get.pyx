@@ -56,7 +56,7 @@ cdef int rts_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     header_fill(p, &rts.header, PACKET_RTS, op.context, op.tag, op.length, op_cookie(op))
     rts.header.content = op.content
     rts.header.flags = advice(e, p, op.context, op.tag)
-    if e.policy != NULL and e.policy.advice != NULL:
+    if e.policy.advice != NULL:
         rts.header.flags |= e.policy.advice(e, p, op.context, op.tag)
     if waiting_here(e, op):
         rts.header.flags |= PACKET_WAITING
@@ -101,12 +101,12 @@ cdef int rts_arrived(engine_t *e, peer_t *p, const header_t *h, const void *data
     cdef const rts_t *rts = <const rts_t *> h
     cdef op_t *op
     cdef message_t *m
-    if h.flags & PAIRING & ~(e.policy.rts_flags if e.policy != NULL else 0):
+    if h.flags & PAIRING & ~e.policy.rts_flags:
         return VERDICT_ILLEGAL
     op = posted_find(e, h.context, p.rank, h.tag)
     if op != NULL and op.kind == OP_RECV:
         posted_remove(e, op)
-        if e.policy != NULL and e.policy.met != NULL:
+        if e.policy.met != NULL:
             e.policy.met(e, p, op, h)
         heard(e, op, h.flags)
         op_matched(e, op, p.rank, h.tag, h.length, h.content, p.recv_sequence)
@@ -130,7 +130,7 @@ cdef int rts_arrived(engine_t *e, peer_t *p, const header_t *h, const void *data
     m.content = <uint8_t> h.content
     m.remote = rts.address
     m.remote_key = rts.key
-    if e.policy != NULL and e.policy.met != NULL:
+    if e.policy.met != NULL:
         e.policy.met(e, p, NULL, h)
     message_keep(e, op, m)
     place_missed(e, p, h.length)
@@ -151,7 +151,7 @@ cdef void get_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
 cdef int rts_ack_arrived(engine_t *e, peer_t *p, const header_t *h,
                          const void *data) noexcept nogil:
     cdef op_t *op = op_lookup(e, h.cookie)
-    if e.policy == NULL or e.policy.rts_flags == 0 or op == NULL or op.kind != OP_SEND \
+    if e.policy.rts_flags == 0 or op == NULL or op.kind != OP_SEND \
             or op.state != OP_WAITING or op.peer != p.rank:
         return VERDICT_ILLEGAL
     e.policy.answered(e, p, op)
@@ -162,7 +162,7 @@ cdef void acked(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     # With its RTS-ACK before it, or DONE behind it, RTRs of later receives may follow.
     p.unacked -= 1
     op.pairing &= <uint8_t> ~PAIR_ACK
-    if e.policy != NULL and e.policy.rts_flags:
+    if e.policy.rts_flags:
         e.counters.rts_acks_sent += 1
         e.counters.extra_packets += 1
         e.counters.extra_bytes += WIRE_HEADER
@@ -177,7 +177,7 @@ cdef int get_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     cdef int count = 1
     cdef uint64_t piece = op_wanted(op) - op.moved
     cdef int status
-    if op.pairing & PAIR_ACK and e.policy != NULL and e.policy.rts_flags:
+    if op.pairing & PAIR_ACK and e.policy.rts_flags:
         header_fill(p, &ack, PACKET_RTS_ACK, op.context, op.source_tag, 0, op.cookie)
         control_request(read, &ack, WIRE_HEADER)
         read += 1

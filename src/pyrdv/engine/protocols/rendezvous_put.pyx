@@ -61,7 +61,7 @@ from pyrdv.fabrics.contract cimport (
 
 
 cdef bint predicted(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:
-    return e.policy != NULL and p.fabric != NULL and length > eager_limit(e, p)
+    return e.policy.offers and p.fabric != NULL and length > eager_limit(e, p)
 
 
 # The receiver's side -----------------------------------------------------------
@@ -144,10 +144,7 @@ cdef int rtr_arrived(engine_t *e, peer_t *p, const header_t *h, const void *data
             or <int32_t> (p.send_sequence - h.sequence) < 0:
         return VERDICT_ILLEGAL
     e.counters.rtrs_received += 1
-    if e.policy != NULL:
-        e.policy.arrived(e, p, rtr)
-    else:
-        e.counters.rtrs_refused += 1
+    e.policy.arrived(e, p, rtr)
     return VERDICT_TAKEN
 
 

@@ -192,6 +192,7 @@ cdef void classic_answered(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
 
 
 cdef policy_t operations
+operations.offers = True
 operations.rts_flags = PACKET_STOP_RTR | PACKET_RESUME_RTR
 operations.may_offer = classic_may_offer
 operations.met = classic_met

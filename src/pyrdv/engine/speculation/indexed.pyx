@@ -94,6 +94,7 @@ cdef void indexed_announced(engine_t *e, peer_t *p, const header_t *h) noexcept 
 
 
 cdef policy_t operations
+operations.offers = True
 operations.may_offer = indexed_may_offer
 operations.arrived = indexed_arrived
 operations.find = indexed_find
