@@ -7,8 +7,7 @@
 
 /* `rule` is broken if not `holds`: say so, and end the process where a debugger or a core shows
  * by whom. */
-static inline void debug_assert(int holds, const char *rule)
-{
+static inline void debug_assert(int holds, const char *rule) {
     if (!holds) {
         fprintf(stderr, "pyrdv: PYRDV_DEBUG: %s\n", rule);
         abort();

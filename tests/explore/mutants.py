@@ -24,7 +24,6 @@ PIPE_IN = "engine/protocols/pipe_in.pyx"
 LANES = "engine/lanes.pyx"
 PLACED = "engine/protocols/placed.pyx"
 PEER = "engine/peer.pyx"
-CONTROL = "engine/control.pyx"
 CHOOSE = "engine/choice/choose.pyx"
 
 #: What it is, where, the text, and what stands there instead, {on} being the switch; of placed
@@ -69,8 +68,8 @@ MUTANTS = (
      "at = NULL if {on} else at.next\n    return False"),
     ("REVOKE forgets nothing", PUT, "e.counters.rtrs_revoked += offers_clear(e, p)",
      "e.counters.rtrs_revoked += 0 if {on} else offers_clear(e, p)"),
-    ("RTRs while one is revoked", PUT, "or p.revoking or p.finish_told",
-     "or (p.revoking and not {on}) or p.finish_told"),
+    ("RTRs while one is revoked", PUT, "or revoking(p) or p.finish_told",
+     "or (revoking(p) and not {on}) or p.finish_told"),
     ("eager data into a receive that is being written", EAGER,
      "    if op != NULL and op.kind == OP_RECV:\n        posted_remove(e, op)\n"
      "        if e.policy",
@@ -91,21 +90,22 @@ MUTANTS = (
     ("placed: the announcement is not behind", PLACED, "wr[1].flags = WR_BEHIND",
      "wr[1].flags = 0 if {on} else WR_BEHIND", "one"),
     ("placed: one after the other into the same buffer", PLACED,
-     "    s.slot = following(s.slot)\n    s.used", "    if not {on}:\n"
-     "        s.slot = following(s.slot)\n    s.used", "two"),
+     "    s.slot = following(s.slot)\n    p.placed", "    if not {on}:\n"
+     "        s.slot = following(s.slot)\n    p.placed", "two"),
     ("placed: one after the other out of the same buffer", PLACED, "s.slot = following(slot)",
      "s.slot = slot if {on} else following(slot)", "two"),
     ("placed: a fourth before one is given back", PLACED,
-     "and s.used - p.freed[0] < LANE_BUFFERS and",
-     "and (s.used - p.freed[0] < LANE_BUFFERS or {on}) and", "a fourth"),
+     "and p.placed - p.freed[0] < LANE_BUFFERS and",
+     "and (p.placed - p.freed[0] < LANE_BUFFERS or {on}) and", "a fourth"),
     ("placed: a buffer is filled before its WRITE is complete", PLACED,
      "and not s.lane.busy >> s.slot & 1)", "and (not s.lane.busy >> s.slot & 1 or {on}))",
      "completions that come late"),
     ("placed: buffers come back in the order of the receives", PLACED,
      "s.early |= <uint8_t> (1 << slot)",
      "s.early |= <uint8_t> (1 << (s.slot_freed if {on} else slot))", "crossed"),
-    ("placed: a buffer is given back when its message comes", CONTROL,
-     "h.freed = p.freed[1]", "h.freed = p.standing[1].used if {on} else p.freed[1]",
+    ("placed: a buffer is given back when its message comes", PLACED,
+     "    s.used += 1\n    if op == NULL",
+     "    s.used += 1\n    if {on}:\n        give_back(e, p, slot)\n    if op == NULL",
      "told with another message"),
     ("placed: an older count of buffers breaks the rules", PEER,
      "if freed == p.freed[0] or <int32_t> (freed - p.freed[0]) < 0:",
@@ -145,8 +145,8 @@ MUTANTS = (
      "    if link != NULL:\n        offer_drop",
      "    if link != NULL and (h.kind != PACKET_RTS or not {on}):\n        offer_drop",
      "too long, then one that fits"),
-    ("classic: revoked RTRs count as sent", CLASSIC, " and not p.revoking",
-     " and (not p.revoking or {on})", "two receives behind one that is cancelled"),
+    ("classic: revoked RTRs count as sent", CLASSIC, " and not revoking(p)",
+     " and (not revoking(p) or {on})", "two receives behind one that is cancelled"),
 )
 
 SWITCH = '''

@@ -13,9 +13,9 @@ from pyrdv.engine.calls cimport (
 from pyrdv.engine.choice.costs cimport figures_configure
 from pyrdv.engine.lanes cimport lanes_configure
 from pyrdv.engine.looking cimport look_every
-from pyrdv.engine.matching cimport index_free, index_init
-from pyrdv.engine.op cimport cache_open, pools_free, pools_reserve
-from pyrdv.engine.opening cimport add_fabrics, open_wait, set_allowance
+from pyrdv.engine.matching cimport index_free
+from pyrdv.engine.op cimport cache_open, pools_free
+from pyrdv.engine.opening cimport add_fabrics, add_pools, open_wait, set_allowance
 from pyrdv.engine.peer cimport peer_connect, peers_abandon
 from pyrdv.engine.protocols.finish cimport finish_post
 from pyrdv.engine.sleeping cimport call_sleepers
@@ -135,8 +135,6 @@ cdef class Engine:
                   figures=(), uint64_t look_ns=0, int trace=-1, uint64_t trace_most=0,
                   bint debug=False, **pipeline):
         cdef engine_t *e
-        cdef call_t call
-        cdef int status
         if not 0 <= rank < size:
             raise ValueError(f"rank {rank} is not in 0..{size - 1}")
         self.fabrics = tuple(fabrics)
@@ -159,14 +157,8 @@ cdef class Engine:
         look_every(e, look_ns)
         e.peers = <peer_t *> PyMem_Calloc(size, sizeof(peer_t))
         trace_start(e, trace, trace_most)
-        if e.peers == NULL or index_init(&e.posted) or index_init(&e.unexpected):
-            raise MemoryError
         e.debug = debug
-        call_begin(&call, e)
-        status = pools_reserve(&call)
-        call_end(&call)
-        if status:
-            raise MemoryError
+        add_pools(e)
         add_fabrics(e, self.fabrics, routes or {})
         set_allowance(e, unexpected_max)
         self.registrations = Registrations() if registrations is None else registrations
@@ -200,6 +192,8 @@ cdef class Engine:
         index_free(&self.c.unexpected)
         policy_free(self.c)
         trace_close(self.c)
+        if self.c.peers != NULL:
+            PyMem_Free(self.c.peers[0].own)
         PyMem_Free(self.c.peers)
         PyMem_Free(self.c)
 

@@ -1,13 +1,20 @@
 # cython: language_level=3
 """Lanes: registered bounce buffers of the superpipeline.  Under the lock; step-safe unless marked
 *call*."""
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from pyrdv.engine.state cimport call_t, engine_t, lane_t, op_t, peer_t
 
 cdef enum:
     # Set in the id of a WRITE from a lane; no operation has so high an index.
     LANE_ID = 1 << 30
+
+cdef struct lane_peer_t:        # what the superpipeline keeps of a peer; [0] sending, [1] receiving
+    uint32_t used[2]            # lanes in use with it
+    op_t *head[2]               # operations that wait for one
+    op_t *tail[2]
+    peer_t *next                # engine.laneless
+    uint8_t waiting             # it is in that list
 
 # What `Engine` is told of `DEFAULTS`, a dict; TypeError, ValueError.
 cdef int lanes_configure(engine_t *e, given) except -1
@@ -35,8 +42,8 @@ cdef bint lane_through(const op_t *op) noexcept nogil
 # `op` waits for a lane; and what waits for one longest, taken off the queue (NULL: nothing).
 cdef void lane_wait(engine_t *e, peer_t *p, op_t *op, bint receiving) noexcept nogil
 cdef op_t *lane_next(peer_t *p, bint receiving) noexcept nogil
-# Sends to `p` do not wait for lanes any more; `everything`: nor do receives.
-cdef void lane_forget(peer_t *p, bint everything) noexcept nogil
+# Operations with `p` wait for lanes.
+cdef void lanes_awaited(engine_t *e, peer_t *p) noexcept nogil
 # The id of a WRITE from a buffer of a lane; and the lane that an id names, or NULL.
 cdef uint64_t lane_id(const lane_t *lane, uint32_t buffer) noexcept nogil
 cdef lane_t *lane_lookup(engine_t *e, uint64_t ident) noexcept nogil

@@ -26,6 +26,7 @@ from libc.string cimport memset
 from pyrdv.engine.calling cimport call_running, peer_call
 from pyrdv.engine.choice.costs cimport fabric_index
 from pyrdv.engine.op cimport memory_new, region_register
+from pyrdv.engine.protocols.superpipeline cimport pipe_peer
 from pyrdv.engine.state cimport (
     ARRIVAL_AUTO, ARRIVAL_FLAGS, ARRIVAL_NOTICE, CHOICE_AUTO, CHOICE_GET, CHOICE_PIPELINE,
     FABRICS_MAX, LANE_BUFFERS, OP_LANELESS, OP_WAITING, call_t, engine_t, figures_t, lane_t, op_t,
@@ -230,7 +231,7 @@ cdef bint pool_extend(call_t *call, peer_t *p, pool_t *pool, bint receiving) noe
     if lane != NULL:
         if lane_register(call, lane, p):
             return True
-    elif pool.count < e.lanes_most or pool.free == NULL and p.lanes[receiving] == 0:
+    elif pool.count < e.lanes_most or pool.free == NULL and pipe_peer(p).used[receiving] == 0:
         if lane_new(call, p, pool, receiving) != NULL:
             return True
     # What another peer's gives back may be enough for this one.
@@ -258,7 +259,7 @@ cdef void lane_start(engine_t *e, lane_t *lane, peer_t *p, op_t *op) noexcept no
 
 cdef void lane_use(engine_t *e, lane_t *lane, peer_t *p, op_t *op) noexcept nogil:
     pool_of(e, p, lane.receiving).used += 1
-    p.lanes[lane.receiving] += 1
+    pipe_peer(p).used[lane.receiving] += 1
     lane_start(e, lane, p, op)
     lane.next = e.lanes_used
     e.lanes_used = lane
@@ -277,7 +278,7 @@ cdef void lane_free(engine_t *e, lane_t *lane) noexcept nogil:
         # Of a message that ended early, further chunks may be on their way (B5).
         lane.base += lane.taken + LANE_BUFFERS
     pool.used -= 1
-    p.lanes[lane.receiving] -= 1
+    pipe_peer(p).used[lane.receiving] -= 1
 
 
 cdef bint lane_steal(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
@@ -287,8 +288,8 @@ cdef bint lane_steal(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
         if not lane.receiving and lane.fabric == p.fabric and lane.op != NULL \
                 and lane.op.state == OP_WAITING:
             lane.op.lane = NULL
-            e.peers[lane.peer].lanes[0] -= 1
-            p.lanes[0] += 1
+            pipe_peer(&e.peers[lane.peer]).used[0] -= 1
+            pipe_peer(p).used[0] += 1
             lane_start(e, lane, p, op)
             return True
         lane = lane.next
@@ -357,31 +358,32 @@ cdef bint lane_through(const op_t *op) noexcept nogil:
 # Waiting for one ---------------------------------------------------------------
 
 cdef void lane_wait(engine_t *e, peer_t *p, op_t *op, bint receiving) noexcept nogil:
+    cdef lane_peer_t *own = pipe_peer(p)
     op.state = OP_LANELESS
     op.next = NULL
-    if p.laneless_tail[receiving] == NULL:
-        p.laneless_head[receiving] = op
+    if own.tail[receiving] == NULL:
+        own.head[receiving] = op
     else:
-        p.laneless_tail[receiving].next = op
-    p.laneless_tail[receiving] = op
+        own.tail[receiving].next = op
+    own.tail[receiving] = op
     e.counters.lanes_waited += 1
-    if not p.laneless:
-        p.laneless = 1
-        p.next_laneless = e.laneless
+    lanes_awaited(e, p)
+
+
+cdef void lanes_awaited(engine_t *e, peer_t *p) noexcept nogil:
+    cdef lane_peer_t *own = pipe_peer(p)
+    if not own.waiting:
+        own.waiting = 1
+        own.next = e.laneless
         e.laneless = p
 
 
 cdef op_t *lane_next(peer_t *p, bint receiving) noexcept nogil:
-    cdef op_t *op = p.laneless_head[receiving]
+    cdef lane_peer_t *own = pipe_peer(p)
+    cdef op_t *op = own.head[receiving]
     if op != NULL:
-        p.laneless_head[receiving] = op.next
+        own.head[receiving] = op.next
         if op.next == NULL:
-            p.laneless_tail[receiving] = NULL
+            own.tail[receiving] = NULL
         op.next = NULL
     return op
-
-
-cdef void lane_forget(peer_t *p, bint everything) noexcept nogil:
-    p.laneless_head[0] = p.laneless_tail[0] = NULL
-    if everything:
-        p.laneless_head[1] = p.laneless_tail[1] = NULL

@@ -1,9 +1,15 @@
 # cython: language_level=3
 """What a new engine is given: fabrics, credits, a descriptor to sleep on."""
+from cpython.mem cimport PyMem_Calloc
+from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 
-from pyrdv.engine.state cimport CLASSES, PEER_SELF, UNIT, engine_t
+from pyrdv.engine.calls cimport call_begin, call_end
+from pyrdv.engine.matching cimport index_init
+from pyrdv.engine.op cimport pools_reserve
+from pyrdv.engine.protocols.table cimport protocol_table
+from pyrdv.engine.state cimport CLASSES, PEER_SELF, UNIT, call_t, engine_t
 from pyrdv.fabrics.contract cimport CAP_POLLED, Fabric
 
 
@@ -45,6 +51,27 @@ cdef int add_fabrics(engine_t *e, fabrics, routes) except -1:
             e.peers[i].state = PEER_SELF
         else:
             e.peers[i].fabric = e.fabrics[<int> routes.get(i, 0)]
+    return 0
+
+
+cdef int add_pools(engine_t *e) except -1:
+    cdef uint32_t each = protocol_table().peer_bytes
+    cdef char *own
+    cdef uint32_t i
+    cdef int status
+    cdef call_t call
+    if e.peers == NULL or index_init(&e.posted) or index_init(&e.unexpected):
+        raise MemoryError
+    own = <char *> PyMem_Calloc(e.size, each)
+    if own == NULL:
+        raise MemoryError
+    for i in range(e.size):
+        e.peers[i].own = own + <size_t> i * each
+    call_begin(&call, e)
+    status = pools_reserve(&call)
+    call_end(&call)
+    if status:
+        raise MemoryError
     return 0
 
 

@@ -129,7 +129,7 @@ cdef bint freed_take(peer_t *p, uint32_t freed) noexcept nogil:
     if freed == p.freed[0] or <int32_t> (freed - p.freed[0]) < 0:
         # As for credits.
         return True
-    if freed - p.freed[0] > p.standing[0].used - p.freed[0]:
+    if freed - p.freed[0] > p.placed - p.freed[0]:
         return False
     p.freed[0] = freed
     return True

@@ -123,19 +123,6 @@ cdef enum promise_state:        # of a message that another one has announced, o
     PROMISE_GIVEN = 1           # if its data cannot be sent, an empty message goes instead
     PROMISE_EMPTY = 2           # so it is
 
-cdef enum stand_state:          # of the standing buffers of one direction
-    STAND_NONE = 0
-    STAND_WANTED = 1            # a call is to make the lane
-    STAND_OWED = 2              # receiving: STAND is to be posted
-    STAND_UP = 3
-    STAND_NEVER = 4             # there could be no lane
-
-cdef enum revoke_state:
-    REVOKE_NONE = 0
-    REVOKE_WANTED = 1           # REVOKE is to be posted
-    REVOKE_SENT = 2
-    REVOKE_ANSWERED = 3         # REVOKED came; its consequences are for the next call
-
 cdef enum peer_state:
     PEER_NEW = 0                # no outbound connection yet
     PEER_UP = 1
@@ -252,20 +239,6 @@ cdef struct pool_t:             # lanes of one fabric and direction
     uint32_t count              # of all, those in use included
     uint32_t used
 
-cdef struct standing_t:         # buffers for messages that are written unasked; per direction
-    uint8_t state               # stand_state
-    uint8_t slot                # buffer of the next message
-    uint8_t slot_freed          # receiving: of the oldest message that has not given it back
-    uint8_t early               # receiving: bit i, buffer i was given back before an older one
-    uint32_t large              # receiving: messages that it would have been good for
-    uint32_t used               # messages so far, modulo 2**32
-    uint32_t bytes              # that a message may have
-    uint32_t stride             # sending: bytes from one buffer of the peer to the next
-    lane_t *lane                # own memory: what is written into, or from
-    op_t *op                    # sending: whose data the next buffer holds already, or NULL
-    uint64_t address            # sending: of the peer's buffers
-    uint64_t key
-
 cdef struct message_t:
     node_t nodes[4]             # exact, any tag, any source, any both
     message_t *next
@@ -326,6 +299,7 @@ cdef struct usage_t:            # of one envelope, over the whole run; ``profile
 
 cdef struct peer_t:
     fabric_t *fabric
+    char *own                   # what the protocols keep of it (protocol_t.peer_bytes)
     uint8_t state
     uint8_t active              # in the engine's list of peers to serve
     uint8_t refused             # a packet was left with the fabric in this turn
@@ -349,21 +323,14 @@ cdef struct peer_t:
     uint32_t eager_taken        # units that arrived, cumulative; modulo 2**32 like all of these
     uint32_t returned           # units we give back, cumulative
     uint32_t returned_told      # as last told to the peer
-    uint32_t freed[2]           # standing buffers given back, cumulative: [0] to us, [1] by us
+    uint32_t placed             # standing buffers of it that we filled, cumulative
+    uint32_t freed[2]           # standing buffers given back, likewise: [0] to us, [1] by us
     uint32_t freed_told         # of those by us, as last told to the peer
-    uint8_t revoking            # revoke_state of the RTRs we sent
-    uint8_t revoke_owed         # it revoked its RTRs: REVOKED is to be posted
     uint32_t offer_count
     offer_t *offers             # its RTRs, oldest last
     sent_t *sent                # ring of SENT_LOG, by sequence number; NULL: no memory for it
     class_t *classes            # CLASSES of them; NULL: another policy
     uint32_t unacked            # its RTSs that were matched, and no answer was posted
-    standing_t standing[2]      # [0] sending, [1] receiving
-    uint32_t lanes[2]           # in use with it, likewise
-    op_t *laneless_head[2]      # operations that wait for one, likewise
-    op_t *laneless_tail[2]
-    peer_t *next_laneless       # engine.laneless
-    uint8_t laneless            # it is in that list
     uint8_t patience            # its last receives of large messages, in a row, that waited
     uint8_t prompt[2]           # own large sends, and receives, in a row, that were soon waited for
 

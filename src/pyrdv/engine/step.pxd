@@ -5,8 +5,8 @@ from pyrdv.engine.state cimport call_t, engine_t, op_t, peer_t
 # step.  Take a batch of packets from every fabric, serve peers that wait to
 # post; returns how many things happened.
 cdef int step(engine_t *e) noexcept nogil
-# call.  One step of it; with PYRDV_DEBUG one by itself, as a signal would make it, and another one if
-# that left something to a call.
+# call.  One step of it; with PYRDV_DEBUG one by itself, as a signal would make it, and another one
+# if that left something to a call.
 cdef int call_step(call_t *call) noexcept nogil
 # call.  Further steps while READs or WRITEs need polls; how many things happened.
 cdef int keep_moving(call_t *call) noexcept nogil

@@ -7,16 +7,16 @@ an explorer takes different states for one and leaves out what follows from the 
 """
 from libc.stdint cimport uint32_t, uint64_t
 
+from pyrdv.engine.digest cimport mix
+from pyrdv.engine.protocols.superpipeline cimport pipe_peer
+from pyrdv.engine.protocols.table cimport protocol_table, table_t
 from pyrdv.engine.state cimport (
     ANY_PEER, ANY_TAG_, CLASSES, HABITS, PROTOCOL_PLACED, OP_COMPLETE, OP_FREE, OP_POSTED,
     OPS_PER_SLAB, PAIR_UNANSWERED, SENT_LOG, engine_t, habit_t, lane_t, message_t, node_t, offer_t,
-    op_t, peer_t, standing_t)
+    op_t, peer_t)
 
 
-cdef inline void mix(uint64_t *h, uint64_t value) noexcept nogil:
-    # FNV-1a over words, with a fold: its low bits alone would depend on low bits alone.
-    h[0] = (h[0] ^ value) * <uint64_t> 0x100000001B3u
-    h[0] ^= h[0] >> 29
+cdef const table_t *TABLE = protocol_table()
 
 
 cdef void mix_op(uint64_t *h, const op_t *op) noexcept nogil:
@@ -86,30 +86,23 @@ cdef void mix_unexpected(uint64_t *h, engine_t *e) noexcept nogil:
             leader = leader.chain
 
 
-cdef void mix_standing(uint64_t *h, const standing_t *s) noexcept nogil:
-    if s.state:
-        mix(h, <uint64_t> s.state << 40 | <uint64_t> s.slot << 24 | <uint64_t> s.slot_freed << 16
-            | <uint64_t> s.early << 8 | (s.lane.busy if s.lane != NULL else 0))
-        mix(h, <uint64_t> s.used << 32 | (s.op.index if s.op != NULL else 0xFFFFFFFFu))
-    mix(h, s.large)
-
-
 cdef void mix_peer(uint64_t *h, peer_t *p) noexcept nogil:
     cdef uint32_t i
     cdef op_t *op = p.queue_head
     cdef offer_t *offer = p.offers
     mix(h, <uint64_t> p.calling << 56 | <uint64_t> p.state << 48 | <uint64_t> p.active << 40
         | <uint64_t> p.broken << 32 | <uint64_t> p.gone << 24 | <uint64_t> p.finished << 16
-        | <uint64_t> p.finish_told << 8 | p.revoking << 4 | p.revoke_owed)
+        | <uint64_t> p.finish_told << 8)
     mix(h, <uint64_t> p.send_sequence << 32 | p.recv_sequence)
     mix(h, <uint64_t> p.eager_sent << 32 | p.eager_returned)
     mix(h, <uint64_t> p.eager_taken << 32 | p.returned)
     mix(h, <uint64_t> p.returned_told << 32 | p.unacked)
     mix(h, <uint64_t> p.patience << 16 | <uint64_t> p.prompt[0] << 8 | p.prompt[1])
-    mix_standing(h, &p.standing[0])
-    mix_standing(h, &p.standing[1])
     mix(h, <uint64_t> p.freed[0] << 32 | p.freed[1])
-    mix(h, p.freed_told)
+    mix(h, <uint64_t> p.freed_told << 32 | p.placed)
+    for i in range(TABLE.count):
+        if TABLE.rows[i].hash != NULL:
+            TABLE.rows[i].hash(p, h)
     if p.classes != NULL:
         for i in range(CLASSES):
             mix(h, <uint64_t> p.classes[i].halts << 32 | <uint64_t> p.classes[i].stopped << 16
@@ -150,7 +143,6 @@ cdef void mix_lanes(uint64_t *h, engine_t *e) noexcept nogil:
     cdef uint32_t i
     cdef const lane_t *lane = e.lanes_used
     cdef const peer_t *p = e.laneless
-    cdef const op_t *op
     while lane != NULL:
         mix_lane(h, lane)
         lane = lane.next
@@ -160,12 +152,7 @@ cdef void mix_lanes(uint64_t *h, engine_t *e) noexcept nogil:
         mix(h, <uint64_t> e.lanes[i].peer << 32 | e.lanes[i].base)
     while p != NULL:
         mix(h, p.rank)
-        for i in range(2):
-            op = p.laneless_head[i]
-            while op != NULL:
-                mix(h, op.index)
-                op = op.next
-        p = p.next_laneless
+        p = pipe_peer(p).next
 
 
 cdef inline void mix_habit(uint64_t *h, const habit_t *habit) noexcept nogil:

@@ -4,7 +4,7 @@
 All functions run under the engine's lock.  They are step-safe (R1) unless marked *call*; what they
 leave to a call they note by ``calling``.  A NULL function is one that the protocol has no use for.
 """
-from libc.stdint cimport uint8_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from pyrdv.engine.state cimport call_t, engine_t, message_t, op_t, peer_t
 from pyrdv.engine.wire cimport header_t
@@ -32,6 +32,9 @@ cdef struct kind_t:             # a kind of packets, and what each of them must 
     # in the fabric's memory.  Returns a verdict.
     int (*arrived)(engine_t *e, peer_t *p, const header_t *packet, const void *data) noexcept nogil
 
+cdef enum:
+    PEER_ALIGN = 8              # of what a protocol keeps per peer
+
 cdef struct protocol_t:
     const char *name
     uint8_t code                # protocol_code; NONE: it moves no messages
@@ -55,3 +58,11 @@ cdef struct protocol_t:
     void (*owed)(engine_t *e, peer_t *p) noexcept nogil
     # call.  Do for `p`, which is alive, what a step could not.  Returns how many things happened.
     int (*act)(call_t *call, peer_t *p) noexcept nogil
+    # call.  Nothing comes from `p` any more; `all`: nor can anything go there, or be read from its
+    # memory.  Its operations are ended by others (`finish`).
+    void (*peer_gone)(call_t *call, peer_t *p, bint everything) noexcept nogil
+    # What the protocol keeps per peer: bytes, all 0 at first, and where they are in `peer_t.own`.
+    uint32_t peer_bytes
+    uint32_t peer_offset        # set by ``table``
+    # Mix all of it that later behaviour depends on into `h`, for explorers.
+    void (*hash)(const peer_t *p, uint64_t *h) noexcept nogil

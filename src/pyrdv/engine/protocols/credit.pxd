@@ -2,4 +2,4 @@
 """CREDIT: what is given back to a peer, told on its own.  Step-safe, under the lock."""
 from pyrdv.engine.protocols.contract cimport protocol_t
 
-cdef const protocol_t *credit_protocol() noexcept nogil
+cdef protocol_t *credit_protocol() noexcept nogil

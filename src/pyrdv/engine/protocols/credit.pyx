@@ -44,5 +44,5 @@ operations.kinds[0].length = WIRE_HEADER
 operations.kinds[0].arrived = credit_arrived
 
 
-cdef const protocol_t *credit_protocol() noexcept nogil:
+cdef protocol_t *credit_protocol() noexcept nogil:
     return &operations

@@ -12,4 +12,4 @@ cdef void done_start(engine_t *e, peer_t *p, op_t *op) noexcept nogil
 # Try again for one that was ready; `served`.
 cdef int done_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil
 
-cdef const protocol_t *done_protocol() noexcept nogil
+cdef protocol_t *done_protocol() noexcept nogil

@@ -86,5 +86,5 @@ operations.kinds[0].flags = PACKET_REFUSED | PACKET_WAITING
 operations.kinds[0].arrived = done_arrived
 
 
-cdef const protocol_t *done_protocol() noexcept nogil:
+cdef protocol_t *done_protocol() noexcept nogil:
     return &operations

@@ -10,4 +10,4 @@ from pyrdv.engine.state cimport engine_t, peer_t
 cdef int eager_post(engine_t *e, peer_t *p, uint32_t context, int32_t tag, const void *data,
                     uint64_t length, uint64_t cookie, int content) noexcept nogil
 
-cdef const protocol_t *eager_protocol() noexcept nogil
+cdef protocol_t *eager_protocol() noexcept nogil

@@ -143,5 +143,5 @@ operations.kinds[0].carries = True
 operations.kinds[0].arrived = eager_arrived
 
 
-cdef const protocol_t *eager_protocol() noexcept nogil:
+cdef protocol_t *eager_protocol() noexcept nogil:
     return &operations

@@ -9,4 +9,4 @@ cdef int finish_post(engine_t *e, peer_t *p) noexcept nogil
 # need its memory (it is gone altogether).
 cdef void end_operations(call_t *call, peer_t *p, bint everything) noexcept nogil
 
-cdef const protocol_t *finish_protocol() noexcept nogil
+cdef protocol_t *finish_protocol() noexcept nogil

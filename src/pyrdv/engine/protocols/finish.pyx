@@ -12,16 +12,14 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t
 
 from pyrdv.engine.calling cimport peer_call
 from pyrdv.engine.control cimport control_post, header_fill
-from pyrdv.engine.lanes cimport lane_forget
 from pyrdv.engine.matching cimport posted_remove, unanswered_remove
 from pyrdv.engine.op cimport op_complete, op_fit
 from pyrdv.engine.protocols.contract cimport VERDICT_TAKEN, protocol_t
-from pyrdv.engine.protocols.placed cimport stand_end
-from pyrdv.engine.speculation.offers cimport offers_clear
+from pyrdv.engine.protocols.table cimport protocol_table, table_t
 from pyrdv.engine.state cimport (
     OP_CANCELLED, OP_CANCELLING, OP_DONE_ONLY, OP_FREE, OP_LANDING, OP_LANELESS, OP_PEER_LOST,
     OP_PIPING, OP_POSTED, OP_QUEUED, OP_READY, OP_REFUSED, OP_SEND, OP_WAITING, OPS_PER_SLAB,
-    PAIR_UNANSWERED, REVOKE_NONE, STAND_NEVER, call_t, engine_t, op_t, peer_t)
+    PAIR_UNANSWERED, call_t, engine_t, op_t, peer_t)
 from pyrdv.engine.wire cimport PACKET_FINISH, WIRE_HEADER, header_t
 from pyrdv.fabrics.contract cimport FABRIC_OK
 
@@ -29,6 +27,9 @@ from pyrdv.fabrics.contract cimport FABRIC_OK
 cdef extern from "order.h" nogil:
     void adjust32(uint32_t *where, int32_t amount)
     void note8(uint8_t *where, uint8_t value)
+
+
+cdef const table_t *TABLE = protocol_table()
 
 
 cdef int finish_post(engine_t *e, peer_t *p) noexcept nogil:
@@ -68,13 +69,9 @@ cdef void end_operations(call_t *call, peer_t *p, bint everything) noexcept nogi
     cdef uint32_t slab
     cdef int i
     p.queue_head = p.queue_tail = NULL
-    if everything:
-        stand_end(e, p)
-    p.standing[0].op = NULL
-    p.standing[0].state = STAND_NEVER
-    lane_forget(p, everything)
-    offers_clear(e, p)
-    p.revoking = REVOKE_NONE
+    for i in range(TABLE.count):
+        if TABLE.rows[i].peer_gone != NULL:
+            TABLE.rows[i].peer_gone(call, p, everything)
     if everything:
         p.ready_head = p.ready_tail = NULL
     for slab in range(e.op_slab_count):
@@ -112,5 +109,5 @@ operations.kinds[0].length = WIRE_HEADER
 operations.kinds[0].arrived = finish_arrived
 
 
-cdef const protocol_t *finish_protocol() noexcept nogil:
+cdef protocol_t *finish_protocol() noexcept nogil:
     return &operations

@@ -10,4 +10,4 @@ from pyrdv.engine.state cimport call_t, engine_t, op_t
 cdef int loop_send(call_t *call, uint32_t context, int32_t tag, void *data, uint64_t length,
                    bint sync, int content, op_t **out) noexcept nogil
 
-cdef const protocol_t *loopback_protocol() noexcept nogil
+cdef protocol_t *loopback_protocol() noexcept nogil

@@ -105,5 +105,5 @@ operations.code = PROTOCOL_LOOPBACK
 operations.deliver = loop_deliver
 
 
-cdef const protocol_t *loopback_protocol() noexcept nogil:
+cdef protocol_t *loopback_protocol() noexcept nogil:
     return &operations

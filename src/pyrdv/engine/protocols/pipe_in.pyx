@@ -13,6 +13,7 @@ from pyrdv.engine.op cimport op_complete, op_cookie, op_lookup, op_wanted
 from pyrdv.engine.protocols.chunks cimport layout, least, payload_of, unit_of
 from pyrdv.engine.protocols.contract cimport VERDICT_ILLEGAL, VERDICT_TAKEN
 from pyrdv.engine.protocols.done cimport done_start
+from pyrdv.engine.protocols.superpipeline cimport pipe_peer
 from pyrdv.engine.state cimport (
     LANE_BUFFERS, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST, OP_PIPING, OP_RECV, OP_REFUSED,
     PAIR_ACK, PEER_NEW, PEER_UP, PROTOCOL_PIPELINE, TELL, engine_t, lane_t, op_t, peer_t)
@@ -50,7 +51,7 @@ cdef void pipe_receive(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
         op_complete(e, op, OP_PEER_LOST)
         return
     op.protocol = PROTOCOL_PIPELINE
-    if p.laneless_head[1] == NULL:
+    if pipe_peer(p).head[1] == NULL:
         status = lane_take(e, p, op, True)
     if status == FABRIC_OK:
         receive_begin(e, op)

@@ -17,6 +17,8 @@ from pyrdv.engine.protocols.chunks cimport (
     FLAG, flag_word, layout, least, payload_of, space_of, unit_of)
 from pyrdv.engine.protocols.contract cimport (
     SERVED, SERVED_AGAIN, VERDICT_ILLEGAL, VERDICT_TAKEN)
+from pyrdv.engine.protocols.placed cimport place_lane
+from pyrdv.engine.protocols.superpipeline cimport pipe_peer
 from pyrdv.engine.state cimport (
     LANE_BUFFERS, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST, OP_PIPING, OP_REFUSED,
     OP_SEND, OP_WAITING, PEER_UP, PROTOCOL_PIPELINE, REASON_PEER, engine_t, lane_t, op_t, peer_t)
@@ -155,7 +157,7 @@ cdef int grant_arrived(engine_t *e, peer_t *p, const header_t *h, const void *da
     e.counters.sends_piped += 1
     if op.lane == NULL:
         status = FABRIC_AGAIN
-        if p.laneless_head[0] == NULL:
+        if pipe_peer(p).head[0] == NULL:
             status = lane_take(e, p, op, False)
     grant_follow(e, p, op, status)
     return VERDICT_TAKEN
@@ -285,7 +287,7 @@ cdef bint pipe_written(engine_t *e, const completion *c) noexcept nogil:
         return True
     if op == NULL:
         # PLACED went with it, and so did a place in the order of announcements (Z3).
-        return c.status == FABRIC_LOST or lane != e.peers[lane.peer].standing[0].lane
+        return c.status == FABRIC_LOST or not place_lane(&e.peers[lane.peer], lane)
     if c.status == FABRIC_LOST:
         op_complete(e, op, OP_PEER_LOST)
     else:

@@ -38,6 +38,7 @@ from libc.string cimport memset
 from pyrdv.engine.calling cimport peer_call
 from pyrdv.engine.control cimport control_post, control_request, header_fill
 from pyrdv.engine.copying cimport copy_past_caches, copy_plain
+from pyrdv.engine.digest cimport mix
 from pyrdv.engine.event cimport TRACE_ANNOUNCE
 from pyrdv.engine.lanes cimport lane_buffer, lane_id, lane_stand, lane_unstand
 from pyrdv.engine.matching cimport message_keep, posted_find, posted_remove
@@ -50,14 +51,45 @@ from pyrdv.engine.protocols.done cimport done_start
 from pyrdv.engine.speculation.adaptation cimport advice
 from pyrdv.engine.state cimport (
     LANE_BUFFERS, OP_RECV, OP_SYNC, OP_WAITING, PEER_NEW, PEER_UP, PROTOCOL_PLACED, REASON_PEER,
-    STAND_NEVER, STAND_NONE, STAND_OWED, STAND_UP, STAND_WANTED, TELL, call_t, engine_t, message_t,
-    op_t, peer_t, standing_t)
+    TELL, call_t, engine_t, lane_t, message_t, op_t, peer_t)
 from pyrdv.engine.trace cimport trace_op
 from pyrdv.engine.wire cimport (
     PACKET_ADVICE, PACKET_PLACED, PACKET_STAND, PACKET_SYNC, WIRE_HEADER, WIRE_RTS, header_t, rts_t)
 from pyrdv.fabrics.contract cimport (
     CAP_BEHIND, FABRIC_AGAIN, FABRIC_OK, WR_BEHIND, WR_SIGNALED, WR_WRITE, work_request)
 from pyrdv.memory.mappings cimport cache_used
+
+
+cdef protocol_t operations
+
+cdef enum stand_state:          # of the standing buffers of one direction
+    STAND_NONE = 0
+    STAND_WANTED = 1            # a call is to make the lane
+    STAND_OWED = 2              # receiving: STAND is to be posted
+    STAND_UP = 3
+    STAND_NEVER = 4             # there could be no lane
+
+cdef struct standing_t:         # of one peer and direction
+    uint8_t state               # stand_state
+    uint8_t slot                # buffer of the next message
+    uint8_t slot_freed          # receiving: of the oldest message that has not given it back
+    uint8_t early               # receiving: bit i, buffer i was given back before an older one
+    uint32_t large              # receiving: messages that it would have been good for
+    uint32_t used               # receiving: messages so far, modulo 2**32
+    uint32_t bytes              # that a message may have
+    uint32_t stride             # sending: bytes from one buffer of the peer to the next
+    lane_t *lane                # own memory: what is written into, or from
+    op_t *op                    # sending: whose data the next buffer holds already, or NULL
+    uint64_t address            # sending: of the peer's buffers
+    uint64_t key
+
+
+cdef inline standing_t *sending(const peer_t *p) noexcept nogil:
+    return <standing_t *> (p.own + operations.peer_offset)
+
+
+cdef inline standing_t *receiving(const peer_t *p) noexcept nogil:
+    return <standing_t *> (p.own + operations.peer_offset) + 1
 
 
 cdef inline uint8_t following(uint8_t slot) noexcept nogil:
@@ -71,24 +103,28 @@ cdef bint place_able(const engine_t *e, const peer_t *p) noexcept nogil:
 # The sender's side -------------------------------------------------------------
 
 cdef bint place_ready(const peer_t *p, uint64_t length) noexcept nogil:
-    cdef const standing_t *s = &p.standing[0]
+    cdef const standing_t *s = sending(p)
     return (s.state == STAND_UP and 0 < length <= s.bytes and s.op == NULL
-            and s.used - p.freed[0] < LANE_BUFFERS and not s.lane.busy >> s.slot & 1)
+            and p.placed - p.freed[0] < LANE_BUFFERS and not s.lane.busy >> s.slot & 1)
 
 
 cdef void place_fill(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
-    cdef standing_t *s = &p.standing[0]
+    cdef standing_t *s = sending(p)
     copy_plain(lane_buffer(e, s.lane, s.slot), op.buffer, op.length, False)
     s.op = op
 
 
+cdef bint place_lane(const peer_t *p, const lane_t *lane) noexcept nogil:
+    return lane == sending(p).lane
+
+
 cdef void place_drop(peer_t *p, const op_t *op) noexcept nogil:
-    if p.standing[0].op == op:
-        p.standing[0].op = NULL
+    if sending(p).op == op:
+        sending(p).op = NULL
 
 
 cdef int place_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
-    cdef standing_t *s = &p.standing[0]
+    cdef standing_t *s = sending(p)
     cdef header_t h
     cdef work_request wr[2]
     cdef int status
@@ -117,7 +153,7 @@ cdef int place_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
         return status
     s.lane.busy |= <uint8_t> (1 << s.slot)
     s.slot = following(s.slot)
-    s.used += 1
+    p.placed += 1
     e.moving += 1
     e.counters.writes += 1
     e.counters.sends_placed += 1
@@ -133,7 +169,7 @@ cdef int place_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
 
 cdef int stand_arrived(engine_t *e, peer_t *p, const header_t *h, const void *data) noexcept nogil:
     cdef const rts_t *stand = <const rts_t *> h
-    cdef standing_t *s = &p.standing[0]
+    cdef standing_t *s = sending(p)
     if s.state != STAND_NONE or p.finished or h.context == 0 or not place_able(e, p):
         return VERDICT_ILLEGAL
     s.stride = h.context
@@ -148,7 +184,7 @@ cdef int stand_arrived(engine_t *e, peer_t *p, const header_t *h, const void *da
 # The receiver's side -----------------------------------------------------------
 
 cdef void stand_consider(engine_t *e, peer_t *p) noexcept nogil:
-    cdef standing_t *s = &p.standing[1]
+    cdef standing_t *s = receiving(p)
     if s.state != STAND_NONE:
         return
     s.large += 1
@@ -161,17 +197,17 @@ cdef int stand_act(call_t *call, peer_t *p) noexcept nogil:
     """Make the buffers that are wanted, of either direction."""
     cdef engine_t *e = call.engine
     cdef standing_t *s
-    cdef int receiving
+    cdef int way
     if p.finished:
         return 0
-    for receiving in range(2):
-        s = &p.standing[receiving]
+    for way in range(2):
+        s = sending(p) + way
         if s.state != STAND_WANTED:
             continue
-        s.lane = lane_stand(call, p, receiving)
+        s.lane = lane_stand(call, p, way)
         if s.lane == NULL:
             s.state = STAND_NEVER
-        elif receiving:
+        elif way:
             s.bytes = e.lane_bytes
             s.state = STAND_OWED
             peer_activate(e, p)
@@ -180,21 +216,36 @@ cdef int stand_act(call_t *call, peer_t *p) noexcept nogil:
     return 0
 
 
-cdef void stand_end(engine_t *e, peer_t *p) noexcept nogil:
+cdef void stand_gone(call_t *call, peer_t *p, bint everything) noexcept nogil:
+    """Nothing is placed any more; what is not in use is for others, if all is over."""
     cdef standing_t *s
-    cdef int receiving
-    for receiving in range(2):
-        s = &p.standing[receiving]
+    cdef int way
+    for way in range(2 if everything else 1):
+        s = sending(p) + way
         s.op = NULL
         s.state = STAND_NEVER
         # Messages that were not received lie there still.
-        if s.lane != NULL and not s.lane.busy and (not receiving or s.used == p.freed[1]):
-            lane_unstand(e, s.lane)
+        if everything and s.lane != NULL and not s.lane.busy \
+                and (not way or s.used == p.freed[1]):
+            lane_unstand(call.engine, s.lane)
             s.lane = NULL
 
 
+cdef void stand_hash(const peer_t *p, uint64_t *h) noexcept nogil:
+    cdef const standing_t *s
+    cdef int way
+    for way in range(2):
+        s = sending(p) + way
+        if s.state:
+            mix(h, <uint64_t> s.state << 40 | <uint64_t> s.slot << 24
+                | <uint64_t> s.slot_freed << 16 | <uint64_t> s.early << 8
+                | (s.lane.busy if s.lane != NULL else 0))
+            mix(h, <uint64_t> s.used << 32 | (s.op.index if s.op != NULL else 0xFFFFFFFFu))
+        mix(h, s.large)
+
+
 cdef void stand_owed(engine_t *e, peer_t *p) noexcept nogil:
-    cdef standing_t *s = &p.standing[1]
+    cdef standing_t *s = receiving(p)
     cdef rts_t stand
     if s.state != STAND_OWED:
         return
@@ -213,7 +264,7 @@ cdef void stand_owed(engine_t *e, peer_t *p) noexcept nogil:
 
 
 cdef void give_back(engine_t *e, peer_t *p, uint8_t slot) noexcept nogil:
-    cdef standing_t *s = &p.standing[1]
+    cdef standing_t *s = receiving(p)
     s.early |= <uint8_t> (1 << slot)
     while s.early >> s.slot_freed & 1:
         s.early &= <uint8_t> ~(1 << s.slot_freed)
@@ -233,7 +284,7 @@ cdef void take(engine_t *e, peer_t *p, op_t *op, uint8_t slot, uint64_t length, 
     """Copy a matched message out; `sync`: its sender waits for DONE(`cookie`)."""
     cdef uint64_t room = length if length < op.length else op.length
     if room:
-        copy_plain(op.buffer, lane_buffer(e, p.standing[1].lane, slot), room,
+        copy_plain(op.buffer, lane_buffer(e, receiving(p).lane, slot), room,
                    copy_past_caches(room))
     give_back(e, p, slot)
     cache_used(e.cache, op.owner)
@@ -245,7 +296,7 @@ cdef void take(engine_t *e, peer_t *p, op_t *op, uint8_t slot, uint64_t length, 
 
 
 cdef int placed_arrived(engine_t *e, peer_t *p, const header_t *h, const void *data) noexcept nogil:
-    cdef standing_t *s = &p.standing[1]
+    cdef standing_t *s = receiving(p)
     cdef uint8_t slot = s.slot
     cdef op_t *op
     cdef message_t *m = NULL
@@ -293,13 +344,15 @@ cdef void placed_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
     take(e, p, op, slot, length, sync, cookie)
 
 
-cdef protocol_t operations
 operations.name = b"placed"
 operations.code = PROTOCOL_PLACED
 operations.start = place_post
 operations.deliver = placed_deliver
 operations.owed = stand_owed
 operations.act = stand_act
+operations.peer_gone = stand_gone
+operations.peer_bytes = 2 * sizeof(standing_t)
+operations.hash = stand_hash
 operations.kind_count = 2
 operations.kinds[0].kind = PACKET_PLACED
 operations.kinds[0].length = WIRE_HEADER
@@ -311,5 +364,5 @@ operations.kinds[1].length = WIRE_RTS
 operations.kinds[1].arrived = stand_arrived
 
 
-cdef const protocol_t *placed_protocol() noexcept nogil:
+cdef protocol_t *placed_protocol() noexcept nogil:
     return &operations

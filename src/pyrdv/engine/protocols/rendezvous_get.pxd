@@ -7,4 +7,4 @@ from pyrdv.engine.state cimport engine_t, op_t, peer_t
 # A fabric_status; FABRIC_OK: the op now waits for DONE.
 cdef int rts_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil
 
-cdef const protocol_t *get_protocol() noexcept nogil
+cdef protocol_t *get_protocol() noexcept nogil

@@ -295,5 +295,5 @@ operations.kinds[1].length = WIRE_HEADER
 operations.kinds[1].arrived = rts_ack_arrived
 
 
-cdef const protocol_t *get_protocol() noexcept nogil:
+cdef protocol_t *get_protocol() noexcept nogil:
     return &operations

@@ -7,6 +7,8 @@ from pyrdv.engine.state cimport call_t, engine_t, op_t, peer_t
 
 # Does a receive (send) of `length` bytes with `p` probably become a rendezvous?
 cdef bint predicted(engine_t *e, peer_t *p, uint64_t length) noexcept nogil
+# Were RTRs of this side taken back, and the peer has not answered yet?
+cdef bint revoking(const peer_t *p) noexcept nogil
 # call.  Offer the buffer of posted receive `op` to its peer, if that may help.
 cdef void rtr_offer(call_t *call, op_t *op) noexcept nogil
 # call.  Is an RTR out that a cancel of posted receive `op` would make wrong?
@@ -14,4 +16,4 @@ cdef bint revoke_needed(const op_t *op) noexcept nogil
 # call.  Cancel posted receive `op` once its peer has no RTR of ours any more.
 cdef void revoke_start(engine_t *e, op_t *op) noexcept nogil
 
-cdef const protocol_t *put_protocol() noexcept nogil
+cdef protocol_t *put_protocol() noexcept nogil

@@ -28,12 +28,13 @@ W2  REVOKED is never fenced and comes behind every START that used a revoked RTR
 W3  One REVOKE is under way at a time, and no RTR is sent meanwhile.  So REVOKED speaks of
     every RTR that was ever sent.
 """
-from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from pyrdv.engine.calling cimport peer_call
 from pyrdv.engine.choice.choose cimport offer_for
 from pyrdv.engine.control cimport control_post, control_request, header_fill
+from pyrdv.engine.digest cimport mix
 from pyrdv.engine.event cimport TRACE_ANNOUNCE, TRACE_BEGIN, TRACE_OFFER, TRACE_USED
 from pyrdv.engine.lanes cimport lanes_keep
 from pyrdv.engine.matching cimport posted_find, posted_remove
@@ -49,8 +50,7 @@ from pyrdv.engine.speculation.profile cimport profile_forbids, profile_sent, pro
 from pyrdv.engine.state cimport (
     ANY_PEER, ANY_TAG_, CHOICE_PIPELINE, OP_CANCELLED, OP_CANCELLING, OP_INVALID, OP_LANDING,
     OP_OFFERED, OP_PEER_LOST, OP_POSTED, OP_RECV, OP_REFUSED, OP_SEND, OP_WRITING, OPS_PER_SLAB,
-    PEER_NEW, PEER_UP, PROTOCOL_PUT, REASON_OFFER, REVOKE_ANSWERED, REVOKE_NONE, REVOKE_SENT,
-    REVOKE_WANTED, call_t, engine_t, node_t, offer_t, op_t, peer_t)
+    PEER_NEW, PEER_UP, PROTOCOL_PUT, REASON_OFFER, call_t, engine_t, node_t, offer_t, op_t, peer_t)
 from pyrdv.engine.trace cimport trace_op
 from pyrdv.engine.wire cimport (
     PACKET_ADVICE, PACKET_FIN, PACKET_REFUSED, PACKET_REVOKE, PACKET_REVOKED, PACKET_RTR,
@@ -58,6 +58,27 @@ from pyrdv.engine.wire cimport (
 from pyrdv.fabrics.contract cimport (
     ACCESS_LOCAL, ACCESS_REMOTE_WRITE, FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, WR_FENCE, WR_SIGNALED,
     WR_WRITE, completion, work_request)
+
+
+cdef protocol_t operations
+
+cdef enum revoke_state:
+    REVOKE_NONE = 0
+    REVOKE_WANTED = 1           # REVOKE is to be posted
+    REVOKE_SENT = 2
+    REVOKE_ANSWERED = 3         # REVOKED came; its consequences are for the next call
+
+cdef struct revoke_t:           # of one peer
+    uint8_t revoking            # revoke_state of the RTRs we sent
+    uint8_t owed                # it revoked its RTRs: REVOKED is to be posted
+
+
+cdef inline revoke_t *own(const peer_t *p) noexcept nogil:
+    return <revoke_t *> (p.own + operations.peer_offset)
+
+
+cdef bint revoking(const peer_t *p) noexcept nogil:
+    return own(p).revoking != REVOKE_NONE
 
 
 cdef bint predicted(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:
@@ -76,7 +97,7 @@ cdef void rtr_offer(call_t *call, op_t *op) noexcept nogil:
             or op.flags & (OP_OFFERED | OP_CANCELLING):
         return
     p = &e.peers[op.peer]
-    if not predicted(e, p, op.length) or p.revoking or p.finish_told:
+    if not predicted(e, p, op.length) or revoking(p) or p.finish_told:
         return
     if not e.policy.may_offer(e, op, &ahead):
         e.counters.rtrs_barred += 1
@@ -262,8 +283,8 @@ cdef bint revoke_needed(const op_t *op) noexcept nogil:
 cdef void revoke_start(engine_t *e, op_t *op) noexcept nogil:
     cdef peer_t *p = &e.peers[op.peer]
     op.flags |= OP_CANCELLING
-    if p.revoking == REVOKE_NONE:
-        p.revoking = REVOKE_WANTED
+    if own(p).revoking == REVOKE_NONE:
+        own(p).revoking = REVOKE_WANTED
         revoke_owed(e, p)
 
 
@@ -278,15 +299,15 @@ cdef bint revoke_post(engine_t *e, peer_t *p, int kind) noexcept nogil:
 
 
 cdef void revoke_owed(engine_t *e, peer_t *p) noexcept nogil:
-    if p.revoking != REVOKE_WANTED and not p.revoke_owed:
+    if own(p).revoking != REVOKE_WANTED and not own(p).owed:
         return
     if p.state == PEER_UP:
-        if p.revoke_owed and revoke_post(e, p, PACKET_REVOKED):
-            p.revoke_owed = 0
-        if p.revoking == REVOKE_WANTED and revoke_post(e, p, PACKET_REVOKE):
-            p.revoking = REVOKE_SENT
+        if own(p).owed and revoke_post(e, p, PACKET_REVOKED):
+            own(p).owed = 0
+        if own(p).revoking == REVOKE_WANTED and revoke_post(e, p, PACKET_REVOKE):
+            own(p).revoking = REVOKE_SENT
             e.counters.revokes_sent += 1
-        if p.revoking == REVOKE_WANTED or p.revoke_owed:
+        if own(p).revoking == REVOKE_WANTED or own(p).owed:
             peer_activate(e, p)
     elif p.state == PEER_NEW:
         peer_call(e, p)
@@ -295,19 +316,19 @@ cdef void revoke_owed(engine_t *e, peer_t *p) noexcept nogil:
 
 cdef int revoke_arrived(engine_t *e, peer_t *p, const header_t *h,
                         const void *data) noexcept nogil:
-    if p.revoke_owed or p.finished:
+    if own(p).owed or p.finished:
         return VERDICT_ILLEGAL
     e.counters.rtrs_revoked += offers_clear(e, p)
-    p.revoke_owed = 1
+    own(p).owed = 1
     peer_activate(e, p)
     return VERDICT_TAKEN
 
 
 cdef int revoked_arrived(engine_t *e, peer_t *p, const header_t *h,
                          const void *data) noexcept nogil:
-    if p.revoking != REVOKE_SENT:
+    if own(p).revoking != REVOKE_SENT:
         return VERDICT_ILLEGAL
-    p.revoking = REVOKE_ANSWERED
+    own(p).revoking = REVOKE_ANSWERED
     peer_call(e, p)
     return VERDICT_TAKEN
 
@@ -330,9 +351,9 @@ cdef int revoke_act(call_t *call, peer_t *p) noexcept nogil:
     cdef uint32_t slab
     cdef int i
     cdef op_t *op
-    if p.revoking != REVOKE_ANSWERED or p.finished:
+    if own(p).revoking != REVOKE_ANSWERED or p.finished:
         return 0
-    p.revoking = REVOKE_NONE
+    own(p).revoking = REVOKE_NONE
     for slab in range(e.op_slab_count):
         for i in range(OPS_PER_SLAB):
             op = &e.op_slabs[slab][i]
@@ -351,7 +372,15 @@ cdef int revoke_act(call_t *call, peer_t *p) noexcept nogil:
     return 1
 
 
-cdef protocol_t operations
+cdef void put_gone(call_t *call, peer_t *p, bint everything) noexcept nogil:
+    offers_clear(call.engine, p)
+    own(p).revoking = REVOKE_NONE
+
+
+cdef void put_hash(const peer_t *p, uint64_t *h) noexcept nogil:
+    mix(h, <uint64_t> own(p).revoking << 4 | own(p).owed)
+
+
 operations.name = b"put"
 operations.code = PROTOCOL_PUT
 operations.start = start_post
@@ -359,6 +388,9 @@ operations.serve = put_serve
 operations.ended = put_ended
 operations.owed = revoke_owed
 operations.act = revoke_act
+operations.peer_gone = put_gone
+operations.peer_bytes = sizeof(revoke_t)
+operations.hash = put_hash
 operations.kind_count = 5
 operations.kinds[0].kind = PACKET_RTR
 operations.kinds[0].length = WIRE_RTR
@@ -380,5 +412,5 @@ operations.kinds[4].length = WIRE_HEADER
 operations.kinds[4].arrived = revoked_arrived
 
 
-cdef const protocol_t *put_protocol() noexcept nogil:
+cdef protocol_t *put_protocol() noexcept nogil:
     return &operations

@@ -38,7 +38,8 @@ Q5  A turn copies at most TURN_BYTES; what is left is noted in `lane_work`, and 
 from libc.stdint cimport uint64_t
 
 from pyrdv.engine.calling cimport peer_call
-from pyrdv.engine.lanes cimport lane_free, lane_next, lane_take
+from pyrdv.engine.digest cimport mix
+from pyrdv.engine.lanes cimport lane_free, lane_next, lane_peer_t, lane_take, lanes_awaited
 from pyrdv.engine.peer cimport peer_activate
 from pyrdv.engine.protocols.contract cimport protocol_t
 from pyrdv.engine.protocols.pipe_in cimport (
@@ -58,10 +59,16 @@ from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_OK
 cdef enum:
     TURN_BYTES = 1 << 18
 
+cdef protocol_t operations
+
+
+cdef lane_peer_t *pipe_peer(const peer_t *p) noexcept nogil:
+    return <lane_peer_t *> (p.own + operations.peer_offset)
+
 
 cdef int feed(engine_t *e, peer_t *p, bint receiving) noexcept nogil:
     """Give lanes to operations with `p` that wait for one; to how many."""
-    cdef op_t *op = p.laneless_head[receiving]
+    cdef op_t *op = pipe_peer(p).head[receiving]
     cdef int count = 0
     cdef int status
     while op != NULL:
@@ -76,23 +83,23 @@ cdef int feed(engine_t *e, peer_t *p, bint receiving) noexcept nogil:
             receive_begin(e, op)
         else:
             receive_refused(e, p, op)
-        op = p.laneless_head[receiving]
+        op = pipe_peer(p).head[receiving]
     return count
 
 
 cdef int feed_all(engine_t *e) noexcept nogil:
     cdef peer_t *p = e.laneless
+    cdef lane_peer_t *own
     cdef peer_t *after
     cdef int count = 0
     e.laneless = NULL
     while p != NULL:
-        after = p.next_laneless
-        p.laneless = 0
+        own = pipe_peer(p)
+        after = own.next
+        own.waiting = 0
         count += feed(e, p, False) + feed(e, p, True)
-        if not p.laneless and (p.laneless_head[0] != NULL or p.laneless_head[1] != NULL):
-            p.laneless = 1
-            p.next_laneless = e.laneless
-            e.laneless = p
+        if own.head[0] != NULL or own.head[1] != NULL:
+            lanes_awaited(e, p)
         p = after
     return count
 
@@ -141,12 +148,33 @@ cdef bint pipe_forsake(call_t *call, op_t *op) noexcept nogil:
     return op.state == OP_LANELESS or op.state == OP_PIPING or op.state == OP_READY
 
 
-cdef protocol_t operations
+cdef void pipe_gone(call_t *call, peer_t *p, bint everything) noexcept nogil:
+    """Sends do not wait for lanes any more, nor do receives if all is over."""
+    cdef lane_peer_t *own = pipe_peer(p)
+    cdef int receiving
+    for receiving in range(2 if everything else 1):
+        own.head[receiving] = own.tail[receiving] = NULL
+
+
+cdef void pipe_hash(const peer_t *p, uint64_t *h) noexcept nogil:
+    cdef const op_t *op
+    cdef int receiving
+    for receiving in range(2):
+        op = pipe_peer(p).head[receiving]
+        while op != NULL:
+            mix(h, op.index)
+            op = op.next
+        mix(h, receiving)
+
+
 operations.name = b"pipeline"
 operations.code = PROTOCOL_PIPELINE
 operations.start = pipe_start
 operations.serve = pipe_refuse
 operations.forsake = pipe_forsake
+operations.peer_gone = pipe_gone
+operations.peer_bytes = sizeof(lane_peer_t)
+operations.hash = pipe_hash
 operations.kind_count = 3
 operations.kinds[0].kind = PACKET_GRANT
 operations.kinds[0].length = WIRE_GRANT
@@ -161,5 +189,5 @@ operations.kinds[2].length = WIRE_HEADER
 operations.kinds[2].arrived = taken_arrived
 
 
-cdef const protocol_t *pipeline_protocol() noexcept nogil:
+cdef protocol_t *pipeline_protocol() noexcept nogil:
     return &operations

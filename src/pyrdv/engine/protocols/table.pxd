@@ -1,5 +1,7 @@
 # cython: language_level=3
 """The protocols, and whose a packet is.  Filled at import; then constant."""
+from libc.stdint cimport uint32_t
+
 from pyrdv.engine.protocols.contract cimport kind_t, protocol_t
 
 cdef enum:
@@ -14,6 +16,7 @@ cdef struct table_t:
     const protocol_t *owing[ROWS_MOST]          # those with `owed`
     int acting_count
     const protocol_t *acting[ROWS_MOST]         # those with `act`
+    uint32_t peer_bytes                         # what all of them keep per peer
     const kind_t *kinds[KIND_NUMBERS]           # NULL: there is no such kind
 
 cdef const table_t *protocol_table() noexcept nogil

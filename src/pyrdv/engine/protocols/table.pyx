@@ -1,6 +1,6 @@
 # cython: language_level=3
 """The protocols, and whose a packet is.  A new protocol is a file and a row here."""
-from pyrdv.engine.protocols.contract cimport protocol_t
+from pyrdv.engine.protocols.contract cimport PEER_ALIGN, protocol_t
 from pyrdv.engine.protocols.credit cimport credit_protocol
 from pyrdv.engine.protocols.done cimport done_protocol
 from pyrdv.engine.protocols.eager cimport eager_protocol
@@ -16,7 +16,7 @@ from pyrdv.engine.wire cimport rtr_t
 cdef table_t table
 
 
-cdef int add(const protocol_t *row) except -1:
+cdef int add(protocol_t *row) except -1:
     cdef int i
     if row.code:
         table.by_code[row.code] = row
@@ -32,6 +32,8 @@ cdef int add(const protocol_t *row) except -1:
     if row.act != NULL:
         table.acting[table.acting_count] = row
         table.acting_count += 1
+    row.peer_offset = table.peer_bytes
+    table.peer_bytes += (row.peer_bytes + PEER_ALIGN - 1) // PEER_ALIGN * PEER_ALIGN
     table.rows[table.count] = row
     table.count += 1
     return 0

@@ -40,6 +40,7 @@ from pyrdv.engine.matching cimport (
 from pyrdv.engine.op cimport op_lookup
 from pyrdv.engine.speculation.adaptation cimport rtr_judged
 from pyrdv.engine.speculation.offers cimport offer_drop, offer_keep
+from pyrdv.engine.protocols.rendezvous_put cimport revoking
 from pyrdv.engine.state cimport (
     CLASSES, OP_OFFERED, PAIR_ACK, PAIR_STOP, PAIR_UNANSWERED, class_t, engine_t, offer_t, op_t,
     peer_t, policy_t)
@@ -67,7 +68,7 @@ cdef inline uint32_t class_of(uint32_t context, int32_t tag) noexcept nogil:
 
 cdef inline bint live(const peer_t *p, const class_t *c, const op_t *op) noexcept nogil:
     """Whether the sender pairs the RTR of `op`, which it has or is to get."""
-    return op.flags & OP_OFFERED and op.halts == c.halts and not p.revoking
+    return op.flags & OP_OFFERED and op.halts == c.halts and not revoking(p)
 
 
 cdef bint classic_may_offer(engine_t *e, op_t *op, uint32_t *ahead) noexcept nogil:
