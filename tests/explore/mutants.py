@@ -5,13 +5,9 @@ in it, switched by a number, and ``python -m tests.explore.mutants NUMBER``, run
 says what the explorer finds (number 0: none is planted).
 """
 
-import os
-import shutil
-import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.support import copies
 
 INDEXED = "engine/speculation/indexed.pyx"
 CLASSIC = "engine/speculation/classic.pyx"
@@ -173,21 +169,11 @@ def mutated(text, changes):
 
 def build(folder):
     """A copy of the package with the switched mutants, built; the folder to import it from."""
-    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE", "csrc"):
-        source = ROOT / name
-        copy = shutil.copytree if source.is_dir() else shutil.copy
-        copy(source, folder / name)
-    shutil.copytree(ROOT / "src", folder / "src",
-                    ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     files = sorted({where for _, where, *_ in MUTANTS})
-    for file in files:
-        path = folder / "src" / "pyrdv" / file
-        changes = [one for one in enumerate(MUTANTS, 1) if one[1][1] == file]
-        path.write_text(mutated(path.read_text("utf-8"), changes), "utf-8")
-    modules = [f"pyrdv.{file.removesuffix('.pyx').replace('/', '.')}" for file in files]
-    subprocess.run([sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"], cwd=folder,
-                   env={**os.environ, "PYRDV_MODULES": " ".join(modules)}, check=True)
-    return folder / "src"
+    return copies.copy(folder, {
+        file: mutated((copies.ROOT / "src" / "pyrdv" / file).read_text("utf-8"),
+                      [one for one in enumerate(MUTANTS, 1) if one[1][1] == file])
+        for file in files})
 
 
 def placed(name):

@@ -1,12 +1,9 @@
 """The explorer finds what is planted, so what it does not find is probably not there."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 
 from tests.explore import mutants, programs
+from tests.support import copies
 
 
 @pytest.fixture(scope="module")
@@ -17,11 +14,7 @@ def package(tmp_path_factory):
 
 def explore(package, number, *how):
     """What the explorer says of mutant `number`."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.explore.mutants", str(number), *how], cwd=mutants.ROOT,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(package), str(mutants.ROOT)))},
-        stdout=subprocess.PIPE, check=False)
+    done = copies.run(package, "-m", "tests.explore.mutants", str(number), *how)
     assert done.stdout, "the explorer died"
     return done.stdout
 
