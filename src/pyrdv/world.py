@@ -254,8 +254,8 @@ class World:
             self.client.close()
             raise
         self._names = ways.names
-        self.comm_world = Intracomm.world(self.engine)
-        self.comm_self = Intracomm.alone(self.engine)
+        self.comm_world = Intracomm.of(self.engine)
+        self.comm_self = Intracomm.of(self.engine, [self.engine.rank], 1, "MPI_COMM_SELF")
         self._notice()
         self.pid = os.getpid()
         self.finalized = False
@@ -320,7 +320,7 @@ class World:
         except BaseException:
             ways.close()
             raise
-        return Intracomm.world(engine)
+        return Intracomm.of(engine)
 
     def leave(self, comm):
         """End what `beside` made, in good order: all ranks call it, and nothing is under way."""

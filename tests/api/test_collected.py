@@ -30,7 +30,7 @@ def test_a_request_and_its_engine_in_one_cycle(kind):
     gc.collect()
     gc.disable()
     try:
-        comm = Comm.world(Engine(0, 1, []))
+        comm = Comm.of(Engine(0, 1, []))
         cycle = [KINDS[kind](comm)]
         assert cycle[0] is not None
         cycle.append(cycle)

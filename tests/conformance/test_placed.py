@@ -310,7 +310,7 @@ class UnevenWorld(SIM):
         self.engines = [Engine(rank, 2, [fabric], **PLACING | {
             "lane_bytes": sizes[rank], "protocol": protocols[rank]})
                         for rank, fabric in enumerate(self.fabrics)]
-        self.comms = [Comm.world(engine) for engine in self.engines]
+        self.comms = [Comm.of(engine) for engine in self.engines]
 
 
 @pytest.mark.parametrize("sizes", [(8192, ROOM), (ROOM, 8192)])

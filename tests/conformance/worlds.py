@@ -73,7 +73,7 @@ class World:
         engine = self.tuning() | engine
         self.engines = [Engine(rank, size, [fabric], registrations=self.registrations(), **engine)
                         for rank, fabric in enumerate(self.fabrics)]
-        self.comms = [Comm.world(engine) for engine in self.engines]
+        self.comms = [Comm.of(engine) for engine in self.engines]
 
     @property
     def offers(self):
@@ -116,7 +116,7 @@ class World:
     def dup(self):
         """A further communicator over all ranks, one end per rank."""
         self.contexts += 1
-        return [comm.sibling(self.contexts) for comm in self.comms]
+        return [Comm.of(engine, number=self.contexts) for engine in self.engines]
 
     def build(self, size, seed, slots):
         """Make one fabric per rank."""

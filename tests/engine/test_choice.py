@@ -1,6 +1,5 @@
 """Which protocol a large message takes, and by which figures (engine/choice/costs, profiles)."""
 
-import contextlib
 import json
 import time
 import warnings
@@ -10,10 +9,6 @@ import pytest
 
 from pyrdv.engine import profiles
 from pyrdv.engine.choice import costs, rule
-from pyrdv.engine.engine import Engine
-from pyrdv.instruments.engine import Driver
-from pyrdv.instruments.sim.network import Network
-from pyrdv.memory.registration import Registrations
 from pyrdv.tools import cost_model, doctor_protocols, tune
 
 N = 1 << 18
@@ -35,53 +30,22 @@ def profile(registration, gap=1e-7, latency=2e-6, reads=1e9):
 DEAR, PROHIBITIVE, CHEAP = profile(100e-6), profile(1.0), profile(1e-9)
 
 
-class Pair:
-    """Two ranks in this process, over a network where registering counts."""
-
-    def __init__(self, known, mode="auto", **options):
-        self.network = Network(2, auto=True, pins=True, open_sinks=options.pop("open_sinks", False))
-        self.engines = [
-            Engine(rank, 2, [self.network.fabric(rank)], eager_max=4096,
-                   **{"speculation": "off", "figures": [known], **options},
-                   registrations=Registrations(mode))
-            for rank in range(2)]
-        self.ends = [Driver(engine) for engine in self.engines]
-
-    def send(self, data, room, waits=(True, True), owned=True, first="send"):
-        """`data` from rank 0 to rank 1; how many of the two ends wait for it."""
-        posts = [lambda: self.ends[0].send(1, 0, data, waits=waits[0], owned=owned),
-                 lambda: self.ends[1].receive(0, 0, room, waits=waits[1], owned=owned)]
-        operations = [post() for post in (posts if first == "send" else posts[::-1])]
-        for _ in range(2000):
-            for end in self.ends:
-                end.turn()
-            if all(operation.ended() for operation in operations):
-                break
-        assert all(operation.ended() and operation.result[0] == 0 for operation in operations)
-        for operation in operations:
-            operation.release()
-        assert np.array_equal(data, room)
-
-    def count(self, name, rank=0):
-        return self.engines[rank].counters()[name]
-
-    def picks(self, rank=0):
-        """How often this rank took memory that was registered, registered it, copied, and did not
-        copy because somebody did not wait."""
-        return tuple(self.count(f"picks_{name}", rank)
-                     for name in ("cached", "fresh", "piped", "unwaited"))
-
-    def close(self):
-        for engine in self.engines:
-            assert engine.counters()["regions_in_use"] == 0
-            engine.close()
-
-
 @pytest.fixture
-def pair():
-    with contextlib.ExitStack() as stack:
-        yield lambda *args, **options: stack.enter_context(
-            contextlib.closing(Pair(*args, **options)))
+def pair(pair):
+    """The same with the figures of a network."""
+    return lambda known, **options: pair(figures=[known], **options)
+
+
+def send(one, data, room, waits=(True, True), owned=True, first="send"):
+    """`data` from rank 0 to rank 1; how many of the two ends wait for it."""
+    one.exchange(data, first, room=room, waits=waits, owned=owned)
+
+
+def picks(one, rank=0):
+    """How often this rank took memory that was registered, registered it, copied, and did not
+    copy because somebody did not wait."""
+    return tuple(one.count(f"picks_{name}", rank)
+                 for name in ("cached", "fresh", "piped", "unwaited"))
 
 
 def fresh(seed=0):
@@ -91,8 +55,8 @@ def fresh(seed=0):
 def test_without_figures_nothing_changes(pair):
     one = pair(None)
     for seed in range(5):
-        one.send(fresh(seed), fresh(99))
-    assert one.picks() == one.picks(1) == (0, 0, 0, 0)
+        send(one, fresh(seed), fresh(99))
+    assert picks(one) == picks(one, 1) == (0, 0, 0, 0)
     assert one.count("reads", 1) == 5 and one.count("sends_piped") == 0
 
 
@@ -100,19 +64,19 @@ def test_without_figures_nothing_changes(pair):
 def test_the_knob_comes_first(pair, choice, piped):
     one = pair(DEAR, protocol=choice)
     for seed in range(5):
-        one.send(fresh(seed), fresh(99))
-    assert one.count("sends_piped") == piped and one.picks() == (0, 0, 0, 0)
+        send(one, fresh(seed), fresh(99))
+    assert one.count("sends_piped") == piped and picks(one) == (0, 0, 0, 0)
 
 
 def test_one_shot_arrays_are_copied(pair):
     """As in IS: each message from and into new memory; soon none of it is registered."""
     one = pair(DEAR)
     for seed in range(20):
-        one.send(fresh(seed), fresh(99))
+        send(one, fresh(seed), fresh(99))
     before = one.count("sends_piped"), one.count("registration_misses")
-    assert one.picks()[2] > 10
+    assert picks(one)[2] > 10
     for seed in range(20):
-        one.send(fresh(seed), fresh(99))
+        send(one, fresh(seed), fresh(99))
     assert one.count("sends_piped") == before[0] + 20
     assert one.count("registration_misses") == before[1]
 
@@ -123,10 +87,10 @@ def test_arrays_used_again_are_registered(pair):
     data, room = fresh(1), fresh(99)
     for seed in range(30):
         data[:] = seed
-        one.send(data, room)
-    assert one.picks()[0] >= 20 and one.count("registration_misses") == 1
+        send(one, data, room)
+    assert picks(one)[0] >= 20 and one.count("registration_misses") == 1
     piped = one.count("sends_piped")
-    one.send(data, room)
+    send(one, data, room)
     assert one.count("sends_piped") == piped
 
 
@@ -134,12 +98,12 @@ def test_an_array_that_is_kept_after_many_that_were_not(pair):
     """The history of its class says copy; its own soon says register."""
     one = pair(DEAR)
     for seed in range(40):
-        one.send(fresh(seed), fresh(99))
+        send(one, fresh(seed), fresh(99))
     data, room = fresh(1), fresh(99)
-    cached = one.picks()[0]
+    cached = picks(one)[0]
     for _ in range(40):
-        one.send(data, room)
-    assert one.picks()[0] > cached + 20
+        send(one, data, room)
+    assert picks(one)[0] > cached + 20
 
 
 @pytest.mark.parametrize("waits", [(False, False), (True, False), (False, True)])
@@ -148,22 +112,22 @@ def test_copied_only_while_both_ends_wait(pair, waits, first):
     """A READ goes on while one of them computes, a superpipeline does not."""
     one = pair(PROHIBITIVE)
     for seed in range(8):
-        one.send(fresh(seed), fresh(99), waits, first=first)
+        send(one, fresh(seed), fresh(99), waits, first=first)
     assert one.count("sends_piped") == 0 and one.count("reads", 1) == 8
-    assert one.picks() == (0, 0, 0, 8)
+    assert picks(one) == (0, 0, 0, 8)
 
 
 def test_a_sender_learns_that_its_peer_waits(pair):
     """The first message registers; the receiver, who knows of both, copies at once."""
     one = pair(PROHIBITIVE)
     for seed in range(3):
-        one.send(fresh(seed), fresh(99))
+        send(one, fresh(seed), fresh(99))
     assert one.count("sends_piped") == 3
-    assert one.picks() == (0, 0, 1, 2) and one.picks(1) == (0, 0, 2, 0)
+    assert picks(one) == (0, 0, 1, 2) and picks(one, 1) == (0, 0, 2, 0)
     # It forgets with the first receive that does not wait.
-    one.send(fresh(7), fresh(99), (True, False))
-    one.send(fresh(8), fresh(99), (True, False))
-    assert one.picks()[3] == 3 and one.count("reads", 1) == 1
+    send(one, fresh(7), fresh(99), (True, False))
+    send(one, fresh(8), fresh(99), (True, False))
+    assert picks(one)[3] == 3 and one.count("reads", 1) == 1
 
 
 def started(one, number, wanted=(True, True), late=0.0):
@@ -214,14 +178,14 @@ def test_who_soon_waits_counts_as_waiting(pair):
 def test_cheap_registrations(pair):
     one = pair(CHEAP)
     for seed in range(8):
-        one.send(fresh(seed), fresh(99))
-    assert one.count("sends_piped") == 0 and one.picks() == (0, 8, 0, 0)
+        send(one, fresh(seed), fresh(99))
+    assert one.count("sends_piped") == 0 and picks(one) == (0, 8, 0, 0)
 
 
 def test_memory_of_nobody_is_never_expected_again(pair):
     one = pair(profile(300e-6))
     for seed in range(6):
-        one.send(fresh(seed), fresh(99), owned=False)
+        send(one, fresh(seed), fresh(99), owned=False)
     assert one.count("sends_piped") >= 4
 
 
@@ -230,7 +194,7 @@ def test_a_look_into_the_cache_leaves_it_as_it_is(pair):
     one = pair(CHEAP)
     data, room = fresh(1), fresh(99)
     for _ in range(5):
-        one.send(data, room)
+        send(one, data, room)
     assert one.count("registration_hits") == 4 and one.count("registration_misses") == 1
 
 
@@ -241,8 +205,8 @@ def test_the_doctor_says_what_the_engine_does(pair, size, cost):
     known = profile(cost)
     one = pair(known, mode="off")
     for seed in range(4):
-        one.send(np.full(size, seed, np.uint8), np.zeros(size, np.uint8))
-    taken = "placed" if one.count("sends_placed") else "pipeline" if one.picks()[2] else "get"
+        send(one, np.full(size, seed, np.uint8), np.zeros(size, np.uint8))
+    taken = "placed" if one.count("sends_placed") else "pipeline" if picks(one)[2] else "get"
     assert taken == rule.explain(known, size, uses=1, standing=True)[0]
     settings = type("", (), {"eager_max": 0, "protocol": "auto", "speculation": "off",
                              "pipeline_buffer": BUFFER})
@@ -281,7 +245,7 @@ def test_reads_slower_than_writes(pair, size):
     for known, piped in ((alike, 0), (slow, 3)):
         one = pair(known)
         for seed in range(3):
-            one.send(np.full(size, seed, np.uint8), np.zeros(size, np.uint8))
+            send(one, np.full(size, seed, np.uint8), np.zeros(size, np.uint8))
         assert one.count("sends_piped") == piped and one.count("reads", 1) == 3 - piped
 
 
@@ -291,7 +255,7 @@ def test_chunks_follow_the_figures(pair):
     assert costs.chunks(profiles.BUILT_IN["rxe"]) == (256 << 10, 150)
     few, many = (pair(known, protocol="pipeline") for known in (profile(1e-6), None))
     for one in (few, many):
-        one.send(fresh(1), fresh(99))
+        send(one, fresh(1), fresh(99))
     assert few.count("chunks_sent") < many.count("chunks_sent")
 
 

@@ -1,20 +1,16 @@
 """The table of protocols, and what each operation knows of its own."""
 
-import contextlib
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pyrdv.engine.engine import Engine
 from pyrdv.engine.protocols import table
-from pyrdv.instruments.engine import Driver
 from pyrdv.instruments.sim.network import Network
-from pyrdv.memory.registration import Registrations
+from tests.engine.pair import EAGER, Pair
 
 WIRE = Path(__file__).parents[2] / "src" / "pyrdv" / "engine" / "wire.pxd"
-EAGER = 4096
 SMALL, LARGE = np.arange(100, dtype=np.uint8), np.arange(1 << 16, dtype=np.uint64)
 
 
@@ -31,78 +27,34 @@ def test_codes_are_names():
                              6: "loopback"}
 
 
-class Pair:
-    """Two ranks in this process."""
-
-    def __init__(self, pins=True, network=None, **options):
-        network = network or Network(2, auto=True, pins=pins)
-        self.engines = [Engine(rank, 2, [network.fabric(rank)], eager_max=EAGER,
-                               **{"speculation": "off", **options},
-                               registrations=Registrations("auto")) for rank in range(2)]
-        self.ends = [Driver(engine) for engine in self.engines]
-
-    def turn(self, count=50):
-        for _ in range(count):
-            for end in self.ends:
-                end.turn()
-
-    def choices(self, data, first="send", sync=True):
-        """The choice of both sides for one message of `data`, and that it arrived."""
-        room = np.zeros_like(data)
-        posts = [lambda: self.ends[0].send(1, 0, data, sync=sync),
-                 lambda: self.ends[1].receive(0, 0, room)]
-        if first == "send":
-            sent = posts[0]()
-            received = posts[1]()
-        else:
-            received = posts[1]()
-            self.turn()
-            sent = posts[0]()
-        self.turn(500)
-        assert sent.ended() and received.ended() and np.array_equal(data, room)
-        found = [operation.choice for operation in (sent, received)]
-        for operation in (sent, received):
-            operation.release()
-        return found
-
-    def close(self):
-        for engine in self.engines:
-            engine.close()
-
-
-@pytest.fixture
-def pair():
-    with contextlib.ExitStack() as stack:
-        yield lambda **options: stack.enter_context(contextlib.closing(Pair(**options)))
-
-
 def named(choices):
     return [choice[:2] for choice in choices]
 
 
 @pytest.mark.parametrize("first", ["send", "receive"])
 def test_a_small_message_knows_that_it_is_eager(pair, first):
-    assert named(pair().choices(SMALL, first)) == [
+    assert named(pair().exchange(SMALL, first, sync=True)) == [
         ("eager", "small"), ("eager", "the other side said so")]
 
 
 def test_a_read_was_the_only_way(pair):
     """Without figures there is nothing to compare."""
     only = "nothing was measured or possible that could be compared"
-    assert named(pair().choices(LARGE)) == [("get", only), ("get", only)]
+    assert named(pair().exchange(LARGE, sync=True)) == [("get", only), ("get", only)]
 
 
 @pytest.mark.parametrize("protocol", ["get", "pipeline"])
 def test_the_knob_is_a_reason(pair, protocol):
-    sent, received = pair(protocol=protocol).choices(LARGE)
+    sent, received = pair(protocol=protocol).exchange(LARGE, sync=True)
     assert sent[:2] == (protocol, "PYRDV_PROTOCOL")
     assert received[0] == protocol
 
 
 def test_an_offered_buffer_is_a_reason(pair):
     one = pair(speculation="indexed")
-    assert named(one.choices(LARGE, first="receive")) == [("put", "the receiver came first")] * 2
-    assert one.choices(LARGE, first="send")[0][0] == "get"
+    assert named(one.exchange(LARGE, "receive", between=50)) == [
+        ("put", "the receiver came first")] * 2
+    assert one.exchange(LARGE)[0][0] == "get"
 
 
 def test_a_lack_of_credit_is_a_reason(pair):

@@ -1,70 +1,13 @@
 """The trace: which events an engine records of each protocol, and in which order."""
 
-import contextlib
 import time
 
 import numpy as np
-import pytest
 
 from pyrdv import recorded
-from pyrdv.engine.engine import Engine
 from pyrdv.engine.listener import Listener
-from pyrdv.instruments.engine import Driver
-from pyrdv.instruments.sim.network import Network
-from pyrdv.memory.registration import Registrations
 
-EAGER = 4096
 SMALL, LARGE = np.arange(100, dtype=np.uint8), np.arange(1 << 16, dtype=np.uint64)
-
-
-class Pair:
-    """Two ranks in this process; `options` are those of their engines."""
-
-    def __init__(self, **options):
-        network = Network(2, auto=True, pins=True)
-        self.engines = [Engine(rank, 2, [network.fabric(rank)], eager_max=EAGER,
-                               **{"speculation": "off", **options},
-                               registrations=Registrations("auto")) for rank in range(2)]
-        self.ends = [Driver(engine) for engine in self.engines]
-
-    def turn(self, count=50):
-        for _ in range(count):
-            for end in self.ends:
-                end.turn()
-
-    def message(self, data, first="send", sync=False):
-        """Send `data` with tag 5 from rank 0 to rank 1."""
-        room = np.zeros_like(data)
-        operations = []
-        posts = {"send": lambda: self.ends[0].send(1, 5, data, sync=sync),
-                 "receive": lambda: self.ends[1].receive(0, 5, room)}
-        for name in (first, *(set(posts) - {first})):
-            operations.append(posts[name]())
-            self.turn()
-        self.turn(500)
-        assert all(one.ended() for one in operations) and np.array_equal(data, room)
-        for one in operations:
-            one.release()
-
-    def kinds(self, rank):
-        """Kinds of the events of a rank, in order."""
-        return [event.kind for event in self.engines[rank].events()]
-
-    def one(self, rank, kind):
-        """The only event of a kind."""
-        found = [event for event in self.engines[rank].events() if event.kind == kind]
-        assert len(found) == 1, (kind, self.kinds(rank))
-        return found[0]
-
-    def close(self):
-        for engine in self.engines:
-            engine.close()
-
-
-@pytest.fixture
-def pair():
-    with contextlib.ExitStack() as stack:
-        yield lambda **options: stack.enter_context(contextlib.closing(Pair(**options)))
 
 
 def test_nothing_happened(pair):
@@ -74,7 +17,7 @@ def test_nothing_happened(pair):
 def test_eager_to_a_posted_receive(pair):
     """One event of the send, and a slot of the receive: small messages have no time for more."""
     two = pair()
-    two.message(SMALL, "receive")
+    two.exchange(SMALL, "receive", between=50)
     assert two.kinds(0) == ["announce"]
     assert two.kinds(1) == ["post", "match"]
     sent, got = two.one(0, "announce"), two.one(1, "match")
@@ -87,20 +30,20 @@ def test_eager_to_a_posted_receive(pair):
 
 def test_eager_before_its_receive(pair):
     two = pair()
-    two.message(SMALL)
+    two.exchange(SMALL, between=50)
     assert two.kinds(1) == ["unexpected", "post", "match"]
     assert two.one(1, "unexpected").number == two.one(1, "match").number
 
 
 def test_synchronous_eager(pair):
     two = pair()
-    two.message(SMALL, sync=True)
+    two.exchange(SMALL, sync=True, between=50)
     assert two.kinds(0) == ["post", "choose", "announce"]
 
 
 def test_rendezvous_by_read(pair):
     two = pair(protocol="get")
-    two.message(LARGE)
+    two.exchange(LARGE, between=50)
     assert two.kinds(0) == ["post", "register", "choose", "announce", "complete"]
     assert two.kinds(1) == ["unexpected", "post", "match", "register", "choose",
                             "transfer begin", "transfer end", "complete"]
@@ -114,7 +57,7 @@ def test_rendezvous_by_read(pair):
 
 def test_rendezvous_by_write(pair):
     two = pair(speculation="indexed")
-    two.message(LARGE, "receive")
+    two.exchange(LARGE, "receive", between=50)
     assert two.kinds(0) == ["post", "register", "choose", "choose", "transfer begin", "offer used",
                             "announce", "transfer end", "complete"]
     assert two.kinds(1) == ["post", "register", "offer sent", "match", "complete"]
@@ -136,7 +79,7 @@ def test_an_offer_that_is_of_no_use(pair):
 
 def test_superpipeline(pair):
     two = pair(protocol="pipeline", standing=0)
-    two.message(LARGE)
+    two.exchange(LARGE, between=50)
     kinds = two.kinds(0)
     assert kinds[:3] == ["post", "choose", "announce"] and kinds[-1] == "complete"
     assert kinds.count("transfer begin") == kinds.count("transfer end") \
@@ -151,7 +94,7 @@ def test_placed(pair):
     two = pair(protocol="pipeline")
     data = LARGE[:4096]
     for _ in range(8):
-        two.message(data)
+        two.exchange(data, between=50)
     sent = [event for event in two.engines[0].events() if event.kind == "announce"]
     got = [event for event in two.engines[1].events() if event.kind == "match"]
     assert sent[-1].protocol == got[-1].protocol == "placed"
@@ -194,7 +137,7 @@ def test_sleep_is_one_event(pair):
 
 def test_a_peer_that_is_lost(pair):
     two = pair()
-    two.message(SMALL)
+    two.exchange(SMALL, between=50)
     receive = two.ends[1].receive(0, 6, np.zeros_like(SMALL))
     two.engines[1].peer_gone(0, False, "it died")
     assert receive.ended()
@@ -206,7 +149,7 @@ def test_a_peer_that_is_lost(pair):
 def test_the_ring_keeps_the_last(pair):
     two = pair()
     for number in range(2000):
-        two.message(SMALL, "receive" if number % 2 else "send")
+        two.exchange(SMALL, "receive" if number % 2 else "send", between=50)
     events = two.engines[1].events()
     # Half of them came early: three events of two slots, and two events of one.
     assert len(events) in range(3400, 3430)
@@ -219,7 +162,7 @@ def test_times(pair):
     """In order, on the system's clock."""
     before = time.monotonic()
     two = pair(protocol="get")
-    two.message(LARGE)
+    two.exchange(LARGE, between=50)
     after = time.monotonic()
     times = [event.time for event in two.engines[1].events()]
     assert times == sorted(times)

@@ -19,6 +19,7 @@ import struct
 import numpy as np
 
 from pyrdv.api.communicator import Comm
+from pyrdv.api.probe import take
 from pyrdv.engine.engine import Engine
 from pyrdv.errors import Error, PeerLostError
 from pyrdv.instruments.fabric import AGAIN, BEHIND, FENCE, INVALID, LOST, OK, PACKET, Driver
@@ -73,7 +74,7 @@ class Rig(Standing, Pipes):
                                 lane_bytes=self.lane_bytes, lanes=1, speculation=self.policy,
                                 figures=[DEAR], standing_after=1)
                          for rank in range(3)]
-        self.comms = [engine and Comm.world(engine) for engine in world.engines]
+        self.comms = [engine and Comm.of(engine) for engine in world.engines]
         self.engine = world.engines[0]
         self.driver = Driver(world.fabrics[1])
         self.own = np.frombuffer(bytearray(pattern(1 << 18, 77)), np.uint8)
@@ -466,7 +467,7 @@ class Rig(Standing, Pipes):
             one.Cancel()
             assert one.is_complete() or self.finish_wild(one)
             one.Free()
-        while (message := self.comms[0].take(1, -1)) is not None:
+        while (message := take(self.comms[0], 1, -1)) is not None:
             request = message.Irecv(bytearray(10_000))
             assert self.ended(request) or self.finish_wild(request)
         counters = self.engine.counters()
@@ -484,7 +485,7 @@ class Rig(Standing, Pipes):
     def strangers(self):
         """Messages of contexts that a communicator could have."""
         for context in REACHABLE:
-            comm = self.comms[0].sibling(context // 4)
+            comm = Comm.of(self.engine, number=context // 4)
             for view in (comm, comm.collective()):
-                while (message := view.take(1, -1)) is not None:
+                while (message := take(view, 1, -1)) is not None:
                     assert self.ended(message.Irecv(bytearray(10)))

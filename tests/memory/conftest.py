@@ -47,7 +47,7 @@ class Pair:
                    registrations=Registrations(mode, bytes_max, entries_max,
                                                everywhere=kind == "shm"))
             for rank, fabric in enumerate(fabrics)]
-        self.comms = [Comm.world(engine) for engine in self.engines]
+        self.comms = [Comm.of(engine) for engine in self.engines]
         self.room = np.empty(1 << 22, np.uint8)
 
     def count(self, rank=0):

@@ -238,7 +238,7 @@ def test_operations_are_named_like_calls(change, words):
 
 def test_long_lists_are_cut():
     """A rank with thousands of receives says the oldest."""
-    from tests.engine.test_trace import Pair
+    from tests.engine.pair import Pair
 
     two = Pair()
     receives = [two.ends[1].receive(0, tag, bytearray(8)) for tag in range(100)]

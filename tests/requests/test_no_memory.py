@@ -96,6 +96,7 @@ import resource
 import numpy as np
 from pyrdv import MPI
 from pyrdv.api import objects
+from pyrdv.api.object_messages import isend_pickled
 comm = MPI.COMM_WORLD
 last = comm.size - 1
 comm.Barrier()      # the connection needs memory of its own
@@ -124,7 +125,7 @@ if comm.rank == 0:
     head, parts = objects.dumps([np.full(3000, i % 256, 'u1') for i in range(PARTS)])
     assert len(parts) == PARTS
     for extra in range(0, 1 << 21, 1 << 15):
-        request = limited(extra, lambda: comm.isend_pickled(head, parts, last, 1))
+        request = limited(extra, lambda: isend_pickled(comm, head, parts, last, 1))
         if request is None:
             refused += 1
         else:

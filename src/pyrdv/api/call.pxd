@@ -21,8 +21,6 @@ cdef class Call:
     cdef Request collecting         # a receive into memory of the library; None
     cdef bint over
     cdef bell_t bell
-    # Begin a send; None: it is complete.
-    cdef Request begin_send(self, object buf, int dest, int how)
     # Wait once: True when `request` is complete, False when an alarm is to be read.
     cdef bint attend(self, Request request) except -1
     # Wait until it is complete, whatever alarms concern other calls, and raise what went wrong.

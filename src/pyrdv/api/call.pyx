@@ -16,15 +16,16 @@ from libc.stdint cimport int32_t
 from pyrdv.api.buffers cimport acquire, span
 from pyrdv.api.communicator cimport Comm
 from pyrdv.api.core cimport CALLS, KINDS
+from pyrdv.api.object_messages cimport post_match
 from pyrdv.api.object_request cimport ObjectRecv
-from pyrdv.api.owners cimport owner_of
+from pyrdv.api.p2p cimport begin_send, post_recv, post_send
 from pyrdv.api.request cimport Request
 from pyrdv.engine.calls cimport (
-    LARGE, SEND_PATIENT, SEND_WAITS, engine_forsake, engine_probe, engine_send, engine_wanted,
-    envelope_t)
-from pyrdv.engine.state cimport ANY_PEER, OP_POSTED, OP_READY, OP_TRUNCATED, OP_WRITING, op_t
+    LARGE, SEND_PATIENT, SEND_WAITS, engine_forsake, engine_probe, engine_wanted, envelope_t)
+from pyrdv.engine.state cimport ANY_PEER, OP_POSTED, OP_READY, OP_TRUNCATED, OP_WRITING
 from pyrdv.progress.polling cimport patience_reset, patience_t, wait_beside, wait_turn
 
+from pyrdv.api.object_messages import isend_pickled
 from pyrdv.errors import CountError, InternalError, PeerLostError, TruncationError
 
 #: Tag of alarms in the collective context; no call has it.
@@ -36,7 +37,7 @@ cdef bytes TOKEN = b""
 
 def alarm(Comm view not None, data, int dest):
     """Send an alarm.  Where the connection lacks something, the alarm waits for that."""
-    view.post_send(data, dest, ALARM, SEND_PATIENT).Free()
+    post_send(view, data, dest, ALARM, SEND_PATIENT).Free()
 
 
 def tag_of(kind, number):
@@ -161,61 +162,34 @@ cdef class Call:
         acquire(buf, writable, &at)
         return at.nbytes
 
-    cdef Request begin_send(self, object buf, int dest, int how):
-        cdef span at
-        cdef op_t *op = NULL
-        cdef int result
-        cdef Request request
-        self.view.check_send(dest, self.tag)
-        keeper = acquire(buf, False, &at)
-        result = engine_send(self.view.engine.c, self.view.members.to_world(dest),
-                             self.view.context, self.tag, at.address, at.nbytes, how,
-                             owner_of(self.view.engine, keeper, &at), &op)
-        if result == 0:
-            return None
-        if result < 0:
-            raise self.view.failure(-result, dest, self.tag, at.nbytes, at.nbytes)
-        request = Request.__new__(Request)
-        request.start(self.view, op, keeper, False)
-        return request
-
     def send(self, buf, int dest):
         """Send a block; returns when `buf` may be changed."""
-        cdef Request request = self.begin_send(buf, dest, SEND_WAITS)
+        cdef Request request = begin_send(self.view, buf, dest, self.tag, SEND_WAITS)
         if request is not None:
             self.wait(request)
 
     def isend(self, buf, int dest):
         """Start sending a block; `finish` waits for it."""
-        cdef Request request = self.begin_send(buf, dest, 0)
+        cdef Request request = begin_send(self.view, buf, dest, self.tag, 0)
         if request is not None:
             self.requests.append(request)
 
     def receive(self, buf, int source):
         """Receive a block that fills `buf`, memory of the user."""
-        cdef span at
-        cdef void *keeper = NULL
-        cdef op_t *op = self.view.post_recv(buf, source, self.tag, True, &at, &keeper)
-        cdef Request request = self.view.request_of(op, keeper)
+        cdef Request request = post_recv(self.view, buf, source, self.tag, True)
         self.requests.append(request)
         self.wait(request)
         self.requests.pop()
 
     def collect(self, buf, int source):
         """The same into memory of the library, which nobody misses if the call fails."""
-        cdef span at
-        cdef void *keeper = NULL
-        cdef op_t *op = self.view.post_recv(buf, source, self.tag, True, &at, &keeper)
-        self.collecting = self.view.request_of(op, keeper)
+        self.collecting = post_recv(self.view, buf, source, self.tag, True)
         self.wait(self.collecting)
         self.collecting = None
 
     def irecv(self, buf, int source):
         """Start receiving a block that fills `buf`; `finish` waits for it."""
-        cdef span at
-        cdef void *keeper = NULL
-        cdef op_t *op = self.view.post_recv(buf, source, self.tag, False, &at, &keeper)
-        self.requests.append(self.view.request_of(op, keeper))
+        self.requests.append(post_recv(self.view, buf, source, self.tag, False))
 
     def finish(self):
         """Wait for all that was started."""
@@ -231,11 +205,11 @@ cdef class Call:
 
     def send_pickled(self, head, list parts, int dest):
         """Start sending a pickled object; `finish` waits for it."""
-        self.requests.append(self.view.isend_pickled(head, parts, dest, self.tag))
+        self.requests.append(isend_pickled(self.view, head, parts, dest, self.tag))
 
     def receive_pickled(self, int source):
         """Receive a pickled object: ``(head, parts)``."""
-        cdef ObjectRecv request = self.view.post_match(source, self.tag)
+        cdef ObjectRecv request = post_match(self.view, source, self.tag)
         self.wait(request)
         return request.pieces()
 
@@ -247,19 +221,16 @@ cdef class Call:
         A dissemination barrier: ceil(log2(n)) rounds of one message each way.
         """
         cdef int distance = 1
-        cdef span at
-        cdef void *keeper = NULL
-        cdef op_t *op
         cdef Request send
         while distance < self.size:
             send = None
             try:
-                send = self.begin_send(TOKEN, (self.rank + distance) % self.size, 0)
+                send = begin_send(self.view, TOKEN, (self.rank + distance) % self.size, self.tag,
+                                  0)
             except PeerLostError:
                 pass    # it may have got all tokens, this one too; else its own is missed
-            op = self.view.post_recv(None, (self.rank + self.size - distance) % self.size, self.tag,
-                                     True, &at, &keeper)
-            self.collecting = self.view.request_of(op, keeper)
+            self.collecting = post_recv(
+                self.view, None, (self.rank + self.size - distance) % self.size, self.tag, True)
             self.wait(self.collecting)
             while send is not None and not self.attend(send):
                 self.hear()

@@ -1,9 +1,7 @@
 # cython: language_level=3
-"""Communicators as users see them."""
-from pyrdv.api.object_messages cimport ObjectMessages
+"""The communicator."""
+from pyrdv.api.core cimport CommBase
 
 
-cdef class Comm(ObjectMessages):
+cdef class Comm(CommBase):
     cdef Comm inside                # the view for collective operations, made on first use
-    # Raises on a null handle.
-    cdef int exists(self) except -1

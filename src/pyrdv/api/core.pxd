@@ -53,8 +53,6 @@ cdef class CommBase:
     cdef readonly bint freed
     cdef readonly Identity identity
     cdef object __weakref__
-    # Have all handles of this communicator refuse further use.
-    cdef int free_all(self) except -1
     # Become a handle of the communicator of `members` whose number is `context`.
     cdef int become(self, Engine engine, Members members, uint32_t context, str label) except -1
     # Checks for arguments of calls: they raise and name the value.  What is right passes inline;
@@ -73,6 +71,8 @@ cdef class CommBase:
             return 0
         return self.examine_receive(source, tag)
     cdef int refuse(self) except -1
+    # Raise on a null handle.
+    cdef int exists(self) except -1
     cdef int check_process(self) except -1
     cdef int examine_send(self, long long dest, long long tag) except -1
     cdef int examine_receive(self, long long source, long long tag) except -1

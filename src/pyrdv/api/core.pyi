@@ -1,5 +1,6 @@
 """What every communicator is: an engine, members, contexts."""
 
+from collections.abc import Iterable
 from typing import Any, Self
 
 from ..engine.engine import Engine
@@ -23,6 +24,14 @@ class Identity:
 
 class CommBase:
     def __new__(cls, comm: CommBase | None = None) -> Self: ...
+    @classmethod
+    def of(
+        cls,
+        engine: Engine,
+        ranks: Iterable[int] | None = None,
+        number: int = 0,
+        label: str = "MPI_COMM_WORLD",
+    ) -> Self: ...
     @property
     def engine(self) -> Engine: ...
     @property
@@ -33,3 +42,7 @@ class CommBase:
     def freed(self) -> bool: ...
     @property
     def context_number(self) -> int: ...
+    def mark_freed(self) -> None: ...
+    def __bool__(self) -> bool: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...

@@ -1,5 +1,9 @@
 # cython: language_level=3, nonecheck=True
-"""What every communicator is: an engine, members, contexts; and the checks of arguments."""
+"""What every communicator is: an engine, members, contexts; and the checks of arguments.
+
+Requests and the parts of `Comm` take a `CommBase`, so that none of them imports the communicator,
+which imports them all.
+"""
 cimport cython
 from libc.stdint cimport uint32_t, uint64_t
 from posix.unistd cimport getpid
@@ -117,6 +121,14 @@ cdef class CommBase:
             if not self.freed:
                 self.identity.handles.append(ref(self, self.identity.handles.remove))
 
+    @classmethod
+    def of(cls, Engine engine not None, ranks=None, uint32_t number=0, str label="MPI_COMM_WORLD"):
+        """That of world ranks `ranks`, in that order, who agreed on its number; of all ranks."""
+        cdef CommBase made = cls.__new__(cls)
+        members = range(engine.size) if ranks is None else ranks
+        made.become(engine, Members(members, engine.rank, engine.size), number, label)
+        return made
+
     cdef int become(self, Engine engine, Members members, uint32_t context,
                     str label) except -1:
         self.engine = engine
@@ -135,8 +147,10 @@ cdef class CommBase:
         self.freed = False
         return 0
 
-    cdef int free_all(self) except -1:
+    def mark_freed(self):
+        """Have all handles of this communicator refuse further use."""
         cdef CommBase handle
+        self.ready()
         self.freed = True
         for kind in range(CONTEXTS):
             self.engine.groups.pop(self.context + kind, None)
@@ -145,12 +159,30 @@ cdef class CommBase:
             if handle is not None:
                 handle.freed = True
         self.identity.handles = []
-        return 0
 
     @property
     def context_number(self):
         """Number of this communicator, the same on all its members."""
         return self.context // CONTEXTS
+
+    def __eq__(self, other):
+        if not isinstance(other, CommBase):
+            return NotImplemented
+        if self.freed or (<CommBase> other).freed:
+            return self.freed == (<CommBase> other).freed
+        return self.identity is (<CommBase> other).identity
+
+    def __hash__(self):
+        return hash(None if self.freed else self.identity)
+
+    def __bool__(self):
+        return not self.freed
+
+    def __repr__(self):
+        if self.engine is None:
+            return f"<{type(self).__name__}: null>"
+        state = "freed" if self.freed else f"rank {self.members.rank} of {self.members.size}"
+        return f"<{type(self).__name__} {self.identity.label}: {state}>"
 
     cdef int refuse(self) except -1:
         """Raise the reason for which the communicator is not usable."""
@@ -165,6 +197,12 @@ cdef class CommBase:
         if self.engine.lines is not None:
             note_line(self.engine)
         return self.check_process()
+
+    cdef int exists(self) except -1:
+        """Inquiries work after Finalize and in forked children, but not on null handles."""
+        if self.freed:
+            self.refuse()
+        return 0
 
     cdef int check_process(self) except -1:
         if not own_process(self.engine):

@@ -3,8 +3,8 @@
 from typing import Any, Self
 
 from .buffers import Spec
+from .communicator import Comm
 from .naming import Offers
-from .probe import ProbedMessages
 from .request import Request
 from .status import Status
 
@@ -30,17 +30,17 @@ class Message(metaclass=Offers):
     def recv(self, status: Status | None = None) -> Any: ...
     @classmethod
     def Probe(
-        cls, comm: ProbedMessages, source: int = -2, tag: int = -1, status: Status | None = None
+        cls, comm: Comm, source: int = -2, tag: int = -1, status: Status | None = None
     ) -> Message: ...
     @classmethod
     def Iprobe(
-        cls, comm: ProbedMessages, source: int = -2, tag: int = -1, status: Status | None = None
+        cls, comm: Comm, source: int = -2, tag: int = -1, status: Status | None = None
     ) -> Message | None: ...
     @classmethod
     def probe(
-        cls, comm: ProbedMessages, source: int = -2, tag: int = -1, status: Status | None = None
+        cls, comm: Comm, source: int = -2, tag: int = -1, status: Status | None = None
     ) -> Message: ...
     @classmethod
     def iprobe(
-        cls, comm: ProbedMessages, source: int = -2, tag: int = -1, status: Status | None = None
+        cls, comm: Comm, source: int = -2, tag: int = -1, status: Status | None = None
     ) -> Message | None: ...

@@ -1,17 +1,24 @@
 # cython: language_level=3
-"""Messages of Python objects."""
+"""Messages of Python objects: what the methods of `Comm` do.
+
+Contract: all need the GIL and check their arguments.  None waits unless it is said.
+"""
+from pyrdv.api.core cimport CommBase
 from pyrdv.api.object_request cimport ObjectRecv
-from pyrdv.api.persistent cimport PersistentMessages
 from pyrdv.api.request cimport Request
-from pyrdv.engine.calls cimport piece_t
+from pyrdv.api.status cimport Status
 
-
-cdef class ObjectMessages(PersistentMessages):
-    # Start a send.  `returns`: the call does before the data has left, so it sends a snapshot.
-    cdef Request post_object(self, object obj, long long dest, long long tag, bint sync,
-                             bint returns)
-    cdef ObjectRecv post_match(self, long long source, long long tag)
-    cdef Request post_pickled(self, object head, object parts, long long dest, long long tag,
-                              bint sync)
-    cdef Request post_pieces(self, list data, piece_t *pieces, long long dest, long long tag)
-    cdef int send_object(self, object obj, long long dest, long long tag, bint sync) except -1
+# Start a send.  `returns`: the call does before the data has left, so it sends a snapshot.
+cdef Request post_object(CommBase comm, object obj, long long dest, long long tag, bint sync,
+                         bint returns)
+# Start the send of a pickle that counts against an attached buffer.
+cdef Request post_buffered(CommBase comm, object obj, long long dest, long long tag)
+# Send; waits.
+cdef int send(CommBase comm, object obj, long long dest, long long tag, bint sync) except -1
+# Start a receive; the second goes on, whether or not its owner looks.
+cdef ObjectRecv post_match(CommBase comm, long long source, long long tag)
+cdef ObjectRecv post_recv(CommBase comm, long long source, long long tag)
+# These wait, and return what came.
+cdef object receive(CommBase comm, object buf, long long source, long long tag, Status status)
+cdef object sendrecv(CommBase comm, object sendobj, long long dest, long long sendtag,
+                     object recvbuf, long long source, long long recvtag, Status status)

@@ -3,7 +3,6 @@
 from libc.stdint cimport uint32_t
 
 from pyrdv.api.core cimport CommBase
-from pyrdv.api.probe cimport ProbedMessages
 from pyrdv.api.request cimport Request
 
 
@@ -23,6 +22,8 @@ cdef class Prequest(Request):
     cdef long long match_tag
     cdef bint made                  # not freed
     cdef object __weakref__
+    # Start what it stands for.
+    cdef Request begin(self)
     # Raise if it cannot be started; the second also what it lacks, as one of `count`.
     cdef int startable(self) except -1
     cdef int examine(self, uint32_t count) except -1
@@ -35,9 +36,10 @@ cdef class Together(Request):
 
 # One request for all of `requests`, which nobody else may wait for.
 cdef Request all_of(CommBase comm, list requests)
-
-
-cdef class PersistentMessages(ProbedMessages):
-    # Start what a persistent request stands for.
-    cdef Request begin(self, Prequest request)
-    cdef Prequest prepare(self, start_kind kind, object buf, long long peer, long long tag)
+# A persistent request; arguments are checked now, and again by each start.
+cdef Prequest prepare(CommBase comm, start_kind kind, object buf, long long peer, long long tag)
+# Start a send and a receive as one request; or a receive into what a copy is sent of.
+cdef Request isendrecv(CommBase comm, object sendbuf, long long dest, long long sendtag,
+                       object recvbuf, long long source, long long recvtag)
+cdef Request isendrecv_replace(CommBase comm, object buf, long long dest, long long sendtag,
+                               long long source, long long recvtag)

@@ -3,9 +3,7 @@
 from collections.abc import Iterable
 from typing import Self
 
-from .buffers import Spec
 from .core import CommBase
-from .probe import ProbedMessages
 from .request import Request
 
 class Prequest(Request):
@@ -18,23 +16,3 @@ class Prequest(Request):
 class Together(Request): ...
 
 def completed(comm: CommBase) -> Request: ...
-
-class PersistentMessages(ProbedMessages):
-    def Send_init(self, buf: Spec, dest: int, tag: int = 0) -> Prequest: ...
-    def Ssend_init(self, buf: Spec, dest: int, tag: int = 0) -> Prequest: ...
-    def Bsend_init(self, buf: Spec, dest: int, tag: int = 0) -> Prequest: ...
-    def Rsend_init(self, buf: Spec, dest: int, tag: int = 0) -> Prequest: ...
-    def Recv_init(self, buf: Spec, source: int = -2, tag: int = -1) -> Prequest: ...
-    def Isendrecv(
-        self,
-        sendbuf: Spec,
-        dest: int,
-        sendtag: int = 0,
-        recvbuf: Spec = None,
-        source: int = -2,
-        recvtag: int = -1,
-    ) -> Request: ...
-    def Isendrecv_replace(
-        self, buf: Spec, dest: int, sendtag: int = 0, source: int = -2, recvtag: int = -1
-    ) -> Request: ...
-    def Iflush_buffer(self) -> Request: ...

@@ -11,12 +11,14 @@ cimport cython
 from pyrdv.api.buffers cimport acquire, span
 from pyrdv.api.core cimport ANY_SOURCE_, ANY_TAG_NUMBER, CommBase
 from pyrdv.api.naming cimport name_missing
+from pyrdv.api.p2p cimport (
+    post_buffered, post_recv, post_recv_as, post_send, prepare_several)
 from pyrdv.api.request cimport Request
 from pyrdv.api.request_lists cimport requests_of
 from pyrdv.api.status cimport Status
 from pyrdv.api.withdrawal cimport take_back
+from pyrdv.engine.calls cimport SEND_SYNC
 
-from pyrdv.api import buffered
 from pyrdv.errors import RequestError
 
 
@@ -65,7 +67,15 @@ cdef class Prequest(Request):
             self.twin.Start()
             return
         self.startable()
-        self.origin = (<PersistentMessages> self.comm).begin(self)
+        self.origin = self.begin()
+
+    cdef Request begin(self):
+        if self.kind == START_RECV:
+            return post_recv(self.comm, self.buf, self.peer, self.match_tag, False)
+        if self.kind == START_BSEND:
+            return post_buffered(self.comm, self.buf, self.peer, self.match_tag, 0)
+        return post_send(self.comm, self.buf, self.peer, self.match_tag,
+                         SEND_SYNC if self.kind == START_SSEND else 0)
 
     cdef int startable(self) except -1:
         if not self.made:
@@ -81,7 +91,7 @@ cdef class Prequest(Request):
         self.startable()
         self.comm.ready()
         if self.kind != START_RECV:
-            (<PersistentMessages> self.comm).prepare_several(self.peer, count)
+            prepare_several(self.comm, self.peer, count)
         return 0
 
     @classmethod
@@ -166,94 +176,51 @@ def completed(CommBase comm not None):
     return all_of(comm, [])
 
 
-cdef class PersistentMessages(ProbedMessages):
-    """Messages that are described once and sent many times, and those that go both ways."""
+cdef Prequest prepare(CommBase comm, start_kind kind, object buf, long long peer, long long tag):
+    cdef span at
+    cdef Prequest request = Prequest.__new__(Prequest)
+    if kind == START_RECV:
+        comm.check_receive(peer, tag)
+    else:
+        comm.check_send(peer, tag)
+    # Wrong arguments are told here; the export is taken anew by each start.
+    acquire(buf, kind == START_RECV, &at)
+    request.comm = comm
+    request.kind = kind
+    request.buf = buf
+    request.peer = peer
+    request.match_tag = tag
+    request.made = True
+    return request
 
-    cdef Request begin(self, Prequest request):
-        if request.kind == START_RECV:
-            return self.Irecv(request.buf, request.peer, request.match_tag)
-        if request.kind == START_BSEND:
-            return self.Ibsend(request.buf, request.peer, request.match_tag)
-        return self.post_send(request.buf, request.peer, request.match_tag,
-                              request.kind == START_SSEND)
 
-    cdef Prequest prepare(self, start_kind kind, object buf, long long peer, long long tag):
-        cdef span at
-        cdef Prequest request = Prequest.__new__(Prequest)
-        if kind == START_RECV:
-            self.check_receive(peer, tag)
-        else:
-            self.check_send(peer, tag)
-        # Wrong arguments are told here; the export is taken anew by each start.
-        acquire(buf, kind == START_RECV, &at)
-        request.comm = self
-        request.kind = kind
-        request.buf = buf
-        request.peer = peer
-        request.match_tag = tag
-        request.made = True
-        return request
+cdef Request isendrecv(CommBase comm, object sendbuf, long long dest, long long sendtag,
+                       object recvbuf, long long source, long long recvtag):
+    cdef span at
+    cdef Together request
+    cdef Request send
+    acquire(sendbuf, False, &at)
+    acquire(recvbuf, True, &at)
+    comm.check_receive(source, recvtag)
+    comm.check_send(dest, sendtag)
+    # First what can fail: a message that is received cannot be given back.
+    prepare_several(comm, dest, 2)
+    request = Together.__new__(Together)
+    send = post_send(comm, sendbuf, dest, sendtag, 0)
+    request.others = [send]
+    try:
+        post_recv_as(comm, request, recvbuf, source, recvtag, False)
+    except BaseException:
+        send.Cancel()
+        raise
+    return request
 
-    def Send_init(self, buf, long long dest, long long tag=0):
-        """A persistent `Send`; arguments and errors are those of `Isend`."""
-        return self.prepare(START_SEND, buf, dest, tag)
 
-    def Ssend_init(self, buf, long long dest, long long tag=0):
-        """A persistent `Ssend`."""
-        return self.prepare(START_SSEND, buf, dest, tag)
-
-    def Bsend_init(self, buf, long long dest, long long tag=0):
-        """A persistent `Bsend`."""
-        return self.prepare(START_BSEND, buf, dest, tag)
-
-    def Rsend_init(self, buf, long long dest, long long tag=0):
-        """A persistent `Rsend`, with the promise that the receive is posted (not needed here)."""
-        return self.prepare(START_SEND, buf, dest, tag)
-
-    def Recv_init(self, buf, long long source=ANY_SOURCE_, long long tag=ANY_TAG_NUMBER):
-        """A persistent `Recv`; arguments and errors are those of `Irecv`."""
-        return self.prepare(START_RECV, buf, source, tag)
-
-    def Isendrecv(self, sendbuf, long long dest, long long sendtag=0, recvbuf=None,
-                  long long source=ANY_SOURCE_, long long recvtag=ANY_TAG_NUMBER):
-        """Start sending and receiving at once, as one request; buffers must not overlap.
-
-        Raises
-        ------
-        ResourceError
-            One half lacks something; nothing was started.
-        """
-        cdef span at
-        cdef Together request
-        cdef Request send
-        acquire(sendbuf, False, &at)
-        acquire(recvbuf, True, &at)
-        self.check_receive(source, recvtag)
-        self.check_send(dest, sendtag)
-        # First what can fail: a message that is received cannot be given back.
-        self.prepare_several(dest, 2)
-        request = Together.__new__(Together)
-        send = self.post_send(sendbuf, dest, sendtag, False)
-        request.others = [send]
-        try:
-            self.receive(request, recvbuf, source, recvtag)
-        except BaseException:
-            send.Cancel()
-            raise
-        return request
-
-    def Isendrecv_replace(self, buf, long long dest, long long sendtag=0,
-                          long long source=ANY_SOURCE_, long long recvtag=ANY_TAG_NUMBER):
-        """Start sending a copy of `buf` and receiving another message into it."""
-        cdef span at
-        _keeper = acquire(buf, True, &at)
-        return self.Isendrecv((<char *> at.address)[:at.nbytes], dest, sendtag, buf, source,
-                              recvtag)
-
-    def Iflush_buffer(self):
-        """A request that is complete when the buffered sends so far are."""
-        self.ready()
-        return all_of(self, buffered.pool_of(self.identity).requests())
+cdef Request isendrecv_replace(CommBase comm, object buf, long long dest, long long sendtag,
+                               long long source, long long recvtag):
+    cdef span at
+    _keeper = acquire(buf, True, &at)
+    return isendrecv(comm, (<char *> at.address)[:at.nbytes], dest, sendtag, buf, source, recvtag)
 
 
 name_missing(Prequest)

@@ -1,17 +1,15 @@
 # cython: language_level=3
-"""Probes, and buffered sends."""
-from pyrdv.api.p2p cimport BufferMessages
-from pyrdv.api.request cimport Request
+"""Probes: what the methods of `Comm` do.
+
+Contract: all need the GIL and check their arguments.  `status` is filled, unless it is None.
+"""
+from pyrdv.api.core cimport CommBase
+from pyrdv.api.message cimport Message
 from pyrdv.api.status cimport Status
-from pyrdv.engine.state cimport message_t
 
-
-cdef class ProbedMessages(BufferMessages):
-    cdef bint no_process(self, long long source, long long tag, Status status) except -1
-    cdef int wait_for(self, long long source, long long tag, Status status,
-                      message_t **taken) except -1
-    # Start the send of a copy (`how`: send_how) that counts against an attached buffer.
-    cdef Request post_buffered(self, object buf, long long dest, long long tag, int how)
-    cdef int expect(self, long long source) except -1
-    cdef bint glance(self, long long source, long long tag, Status status,
-                     message_t **taken) except -1
+# Whether a message is here; the second waits for it, and is true.
+cdef bint glance(CommBase comm, long long source, long long tag, Status status) except -1
+cdef bint wait_for(CommBase comm, long long source, long long tag, Status status) except -1
+# The same, and take it out of the queue: the message; None: there is none.
+cdef Message glance_taking(CommBase comm, long long source, long long tag, Status status)
+cdef Message wait_taking(CommBase comm, long long source, long long tag, Status status)

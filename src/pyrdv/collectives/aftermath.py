@@ -19,6 +19,7 @@ What must hold:
 
 from pyrdv.api.call import ALARM, alarm, kind_and_number
 from pyrdv.api.constants import ANY_SOURCE
+from pyrdv.api.probe import take
 from pyrdv.collectives import causes, kinds
 from pyrdv.errors import Error
 
@@ -111,7 +112,7 @@ def tell(view, tag):
 def read(view):
     """Read the alarms that are here, and answer those for calls that ended well in this process."""
     state = of(view)
-    while (message := view.take(ANY_SOURCE, ALARM)) is not None:
+    while (message := take(view, ANY_SOURCE, ALARM)) is not None:
         source, data = message.source, bytearray(message.nbytes)
         message.Recv(data)
         found = causes.unpack(data)
@@ -157,7 +158,7 @@ def sweep(view):
 
 def discard(view, tag, objects):
     """Take and throw away what is here under `tag`."""
-    while (message := view.take(ANY_SOURCE, tag)) is not None:
+    while (message := take(view, ANY_SOURCE, tag)) is not None:
         # Dropped, both are received to their end, so that the sender is free.
         if objects:
             message.irecv().is_complete()       # a look at the head starts on its parts

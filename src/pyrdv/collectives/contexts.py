@@ -116,7 +116,7 @@ def _agree(call, check):
 def agree_among(view, tag):
     """The same for the members of `view` only, by messages under `tag`.
 
-    `view` is from `Comm.gathering`.  Calls for overlapping groups at the same time need
+    `view` is of `Comm.gathering`.  Calls for overlapping groups at the same time need
     different tags, as in MPI.
     """
     def fold(mask):

@@ -1,17 +1,23 @@
 """Communicators with collective operations."""
 
+from zlib import crc32
+
+from pyrdv.api.communicator import Comm
+from pyrdv.api.constants import TAG_UB
 from pyrdv.api.descriptors import own_methods
 from pyrdv.api.ops import SUM
+from pyrdv.api.persistent import completed
 from pyrdv.collectives import blocks, kinds, making, simple
 from pyrdv.collectives.calls import run
 from pyrdv.collectives.turns import in_turn
 
 
 @own_methods
-class Intracomm(making.MakingComm):
+class Intracomm(Comm):
     """A communicator whose members can act together.
 
-    Every collective call must be made by all members, in the same order.
+    Every collective call must be made by all members, in the same order; so must what makes a
+    communicator, but for `Create_group` and `Create_from_group`.
     Buffers are given as in `Send`; where one block per member is moved, a count
     is that of one block.  The calls whose names end with ``v`` take counts and
     displacements per member.  What a call returns never shares memory with its
@@ -167,3 +173,126 @@ class Intracomm(making.MakingComm):
     def exscan(self, sendobj, op=SUM):
         """Return ``op`` over `sendobj` of the members before this one; None on rank 0."""
         return run(simple.scan_object, self, kinds.EXSCAN_OBJECTS, sendobj, op, False)
+
+    # --- other communicators: making.py
+
+    def Dup(self, info=None):
+        """A communicator of the same members with a message space of its own.
+
+        Parameters
+        ----------
+        info : Info, optional
+            Hints to note instead of this communicator's.
+        """
+        return making.duplicate(self, info)
+
+    Clone = Dup
+
+    def Dup_with_info(self, info):
+        """`Dup` with these hints."""
+        return self.Dup(info)
+
+    def Idup(self, info=None):
+        """`Dup` as ``(communicator, request)``; the request is complete already."""
+        return self.Dup(info), completed(self)
+
+    def Idup_with_info(self, info):
+        """`Idup` with these hints."""
+        return self.Idup(info)
+
+    def Split(self, color=0, key=0):
+        """One communicator for each `color`, its ranks in the order of `key`.
+
+        Parameters
+        ----------
+        color : int
+            Who gives the same color comes together; `UNDEFINED` stays out.
+        key : int
+            Of equal keys the lower rank of this communicator comes first.
+
+        Returns
+        -------
+        Intracomm
+            A null handle, equal to ``COMM_NULL``, for `UNDEFINED`.
+        """
+        return making.split(self, lambda: color, key)
+
+    def Split_type(self, split_type, key=0, info=None):
+        """One communicator for those that share hardware.
+
+        Parameters
+        ----------
+        split_type : int
+            `COMM_TYPE_SHARED`: those that share memory.  `COMM_TYPE_HW_GUIDED` and
+            `COMM_TYPE_RESOURCE_GUIDED`: the same if `info` has ``mpi_shared_memory`` under
+            ``mpi_hw_resource_type``, else nobody.  `COMM_TYPE_HW_UNGUIDED`: the next smaller part
+            of the hardware, and its kind noted in `info`.  `UNDEFINED`: this one stays out.
+        key : int
+            As for `Split`.
+        info : Info, optional
+
+        Returns
+        -------
+        Intracomm
+            A null handle, equal to ``COMM_NULL``, for who stays out.
+        """
+        return making.split_type(self, split_type, key, info)
+
+    def Create(self, group):
+        """A communicator of the members of `group`; all members of this one call it.
+
+        Parameters
+        ----------
+        group : Group
+            Some of the members; different callers may give groups that have nobody in common.
+
+        Returns
+        -------
+        Intracomm
+            A null handle, equal to ``COMM_NULL``, for who is not in the group.
+        """
+        return making.of_group(self, group)
+
+    def Create_group(self, group, tag=0):
+        """`Create` that only the members of `group` call.
+
+        Parameters
+        ----------
+        group : Group
+        tag : int
+            Tells calls apart that are made at the same time by groups with common members.
+        """
+        return making.by_group(self, group, tag)
+
+    @classmethod
+    def Create_from_group(cls, group, stringtag="org.pyrdv", info=None, errhandler=None):
+        """A communicator of the members of `group`, without one that holds them all.
+
+        Parameters
+        ----------
+        group : Group
+        stringtag : str
+            Tells calls apart that are made at the same time by groups with common members.
+        info : Info, optional
+            Hints to note.
+        errhandler : optional
+            There for mpi4py's sake: errors are exceptions.
+        """
+        return making.from_group(cls, group, f"group {stringtag!r}",
+                                 crc32(stringtag.encode()) & TAG_UB, info)
+
+    def Free(self):
+        """Give the communicator up.  All members call it.
+
+        Raises
+        ------
+        CommunicatorError
+            It is null, was freed, or is ``COMM_WORLD`` or ``COMM_SELF``, which last until
+            `Finalize`.
+        """
+        making.free(self)
+
+    def free(self):
+        """`Free`, unless it is null, freed, or made by the library."""
+        if self and self.context_number > making.NO_COMM:
+            self.Free()

@@ -15,7 +15,7 @@ def in_turn(method):
 
     @functools.wraps(method)
     def call(self, *args, **kwargs):
-        self.ready_for_all()
+        self.collective()        # refuses one that cannot be used
         locks = self.identity.locks
         lock = locks.get(name) or locks.setdefault(name, threading.Lock())
         with lock:

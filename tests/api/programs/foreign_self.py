@@ -68,6 +68,8 @@ def uses(kind, owner):
             continue                    # not without harm, or there is no `self`
         if name == "__dir__" and is_extension(kind):
             continue                    # a function of Python, which `naming` put there
+        if isinstance(value, property) and is_extension(kind):
+            continue                    # one of Python, of methods that stand here too
         if callable(value):
             yield name, value
         elif hasattr(value, "__set__"):

@@ -22,7 +22,7 @@ for number in range(int(sys.argv[1])):
     theirs = world.sendrecv(fabric.address, other, 1, None, other, 1)
     fabric.set_peers([theirs if peer == other else None for peer in range(2)])
     engine = Engine(rank, 2, [fabric])
-    comm = Comm.world(engine)
+    comm = Comm.of(engine)
     # Both go off at a moment of the common clock; then one is a little late, then the other.
     moment = world.bcast(time.time() + 0.01, 0)
     moment += (number % 7 - 3) * 0.0003 * rank

@@ -57,7 +57,7 @@ def start():
     fabric.set_peers([theirs if rank == 1 - role else None for rank in range(size)])
     # A receive that offered its buffer would connect to the hostile ones, who have no address.
     engine = Engine(role, size, [fabric], speculation="off", spin_ns=SPIN_NS)
-    return fabric, engine, Comm.world(engine)
+    return fabric, engine, Comm.of(engine)
 
 
 def exchange(comm, number):
