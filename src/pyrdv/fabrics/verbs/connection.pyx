@@ -6,7 +6,7 @@ N1  An event is copied and acknowledged before it is acted upon: destroying an
 N2  Nothing waits, but for connection_farewell and the kernel's own teardown.
 N3  An address is bound for each listener, never the wildcard: iWARP cannot
     listen on that, and it is how a device is chosen.  The listeners form a list
-    through ``context``; the context of every other id is its link.
+    through ``context``; the context of every other id is its queue pair.
 N4  A link that was up ends here: what has arrived is taken first, so that a
     peer that said BYE and left is not taken for lost (F7).  A disconnection or
     a failure alone does not say which of the two it was.
@@ -42,7 +42,7 @@ from pyrdv.fabrics.verbs.silence cimport (
     SILENCE_ASK, SILENCE_LOST, silence_ends, silence_judge)
 from pyrdv.fabrics.verbs.state cimport (
     FAIL_DEVICE, FAIL_DISCONNECTED, FAIL_NONE, FAIL_SILENT, LINK_DOWN, LINK_UP, OWE_BYE,
-    OWE_PING, link_t, peer_t, verbs_t)
+    OWE_PING, link_t, peer_t, qp_t, verbs_t)
 
 
 cdef extern from "<poll.h>" nogil:
@@ -99,7 +99,7 @@ cdef void heed(verbs_t *f, const news_t *news) noexcept nogil:
     elif news.event == RDMA_CM_EVENT_CONNECT_REQUEST:
         join_request(f, news)
     elif not is_listener(f, news.id):
-        link = <link_t *> news.id.context
+        link = (<qp_t *> news.id.context).link
         if link.state < LINK_UP:
             join_event(f, link, news)
         if news.event == RDMA_CM_EVENT_DISCONNECTED:
@@ -110,7 +110,7 @@ cdef void disconnected(verbs_t *f, const rdma_cm_id *ident) noexcept nogil:
     # The link is looked for anew: it may have come up or gone while the event was handled.
     cdef uint32_t i
     for i in range(f.link_room):
-        if f.links[i] != NULL and f.links[i].id == ident and f.links[i].state == LINK_UP:
+        if f.links[i] != NULL and f.links[i].qp.id == ident and f.links[i].state == LINK_UP:
             f.links[i].ending = 1
             return
 
@@ -171,7 +171,7 @@ cdef bint silent(verbs_t *f, link_t *link, int64_t now) noexcept nogil:
 cdef bint look(verbs_t *f, link_t *link, int64_t now) noexcept nogil:
     """What time and failures did to `link`; whether something happened."""
     if link.state == LINK_DOWN:
-        if f.peers[link.peer].link == link or (link.id != NULL and now < link.deadline):
+        if f.peers[link.peer].link == link or (link.qp.id != NULL and now < link.deadline):
             return False        # not told yet, or lingering (K5)
         link_free(f, link)
         return True
@@ -305,7 +305,7 @@ cdef bint taking_leave(verbs_t *f, link_t *link) noexcept nogil:
     if link.deadline == 0:
         link.deadline = 1       # unused while a link is up: the question was asked
         link_owe(f, link, OWE_PING)
-    return link.owed & OWE_PING or link.sq_done != link.sq_head
+    return link.owed & OWE_PING or link.qp.sq_done != link.qp.sq_head
 
 
 cdef void connection_farewell(verbs_t *f) noexcept nogil:

@@ -26,7 +26,7 @@ from pyrdv.fabrics.verbs.state cimport (
     KIND_BYE, KIND_CREDIT, KIND_DATA, KIND_GRANT, KIND_HELLO, KIND_SLEEP, LINK_ACCEPTED,
     LINK_DOWN, LINK_UP, OWE_ASLEEP, OWE_GRANT, PROTOCOL, REPOST_BATCH, RING_CLOSED, RING_GRANTED,
     RING_OFFSET, RING_REVOKING, RING_SLOT, RING_SLOTS, RING_TAIL, SLOT, SQ_DEPTH,
-    SQ_READ, VERBS_HEADER, inbound_t, link_t, order_t, packet_head_t, ring_tail_t,
+    SQ_READ, VERBS_HEADER, inbound_t, link_t, order_t, packet_head_t, qp_t, ring_tail_t,
     sq_entry_t, verbs_t)
 
 
@@ -42,30 +42,33 @@ cdef enum:
     DRAIN_ROUNDS = 4            # batches taken from one completion queue by one turn
 
 
-cdef inline char *slot_at(const link_t *link, uint32_t slot) noexcept nogil:
-    return link.memory + <size_t> slot * SLOT
-
-
 # Receiving side -------------------------------------------------------------
 
-cdef void repost(verbs_t *f, link_t *link) noexcept nogil:
-    """Post receives again, then count them as told-able (V3)."""
+cdef int receives_post(verbs_t *f, qp_t *qp) noexcept nogil:
+    cdef link_t *link = qp.link
     cdef ibv_recv_wr *bad = NULL
     cdef uint32_t i
     cdef int status
-    if link.repost_count == 0 or link.state == LINK_DOWN or link.failure:
-        return
     for i in range(link.repost_count):
-        f.recv_sge[i].addr = <uint64_t> slot_at(link, link.repost[i])
+        f.recv_sge[i].addr = <uint64_t> (link.memory + <size_t> link.repost[i] * SLOT)
         f.recv_sge[i].length = SLOT
         f.recv_sge[i].lkey = link.memory_mr.lkey
-        f.recv_wr[i].wr_id = <uint64_t> link.tag << 32 | <uint32_t> 1 << 31 | link.repost[i]
+        f.recv_wr[i].wr_id = <uint64_t> qp.tag << 32 | <uint32_t> 1 << 31 | link.repost[i]
         f.recv_wr[i].sg_list = &f.recv_sge[i]
         f.recv_wr[i].num_sge = 1
         f.recv_wr[i].next = &f.recv_wr[i + 1] if i + 1 < link.repost_count else NULL
-    status = ibv_post_recv(link.id.qp, f.recv_wr, &bad)
-    if status != 0:
-        link_fail(f, link, FAIL_POST, status if status > 0 else -status)
+    status = ibv_post_recv(qp.id.qp, f.recv_wr, &bad)
+    return status if status >= 0 else -status       # some providers (V7)
+
+
+cdef void repost(verbs_t *f, link_t *link) noexcept nogil:
+    """Post receives again, then count them as told-able (V3)."""
+    cdef int problem
+    if link.repost_count == 0 or link.state == LINK_DOWN or link.failure:
+        return
+    problem = receives_post(f, &link.qp)
+    if problem:
+        link_fail(f, link, FAIL_POST, problem)
         return
     link.freed += link.repost_count
     link.repost_count = 0
@@ -201,7 +204,7 @@ cdef bint control(verbs_t *f, link_t *link, int kind, const char *data,
 
 cdef void arrived(verbs_t *f, link_t *link, uint32_t slot, uint32_t bytes) noexcept nogil:
     """One packet of the SEND channel.  Everything is checked before use (R8)."""
-    cdef char *data = slot_at(link, slot)
+    cdef char *data = link.memory + <size_t> slot * SLOT
     cdef packet_head_t head
     cdef inbound_t *early
     if bytes < VERBS_HEADER:
@@ -237,29 +240,29 @@ cdef void arrived(verbs_t *f, link_t *link, uint32_t slot, uint32_t bytes) noexc
         link_fail(f, link, FAIL_PROTOCOL, 0)
 
 
-cdef inline link_t *link_of(const verbs_t *f, uint64_t wr_id) noexcept nogil:
-    """The link that a completion belongs to, or NULL if that one is gone (L4)."""
+cdef inline qp_t *qp_of(const verbs_t *f, uint64_t wr_id) noexcept nogil:
+    """The queue pair that a completion belongs to, or NULL if that one is gone (L4)."""
     cdef uint32_t tag = <uint32_t> (wr_id >> 32)
-    cdef link_t *link
+    cdef qp_t *qp
     if tag >> 16 >= f.link_room:
         return NULL
-    link = f.links[tag >> 16]
-    return link if link != NULL and link.tag == tag and link.state != LINK_DOWN else NULL
+    qp = f.tags[tag >> 16].qp
+    return qp if qp != NULL and qp.tag == tag and qp.link.state != LINK_DOWN else NULL
 
 
 cdef void take(verbs_t *f, const ibv_wc *wc) noexcept nogil:
-    cdef link_t *link = link_of(f, wc.wr_id)
+    cdef qp_t *qp = qp_of(f, wc.wr_id)
     cdef uint32_t low = <uint32_t> wc.wr_id
-    if link == NULL:
+    if qp == NULL:
         return
     if not low >> 31:
-        completed(f, link, wc)
+        completed(f, qp, wc)
     elif wc.status == IBV_WC_SUCCESS:
         # A link that broke the rules is not listened to; one that merely ended still is (F7).
-        if link.failure != FAIL_PROTOCOL:
-            arrived(f, link, low & 0x7FFFFFFF, wc.byte_len)
+        if qp.link.failure != FAIL_PROTOCOL:
+            arrived(f, qp.link, low & 0x7FFFFFFF, wc.byte_len)
     else:
-        link_fail(f, link, FAIL_TRANSPORT, wc.status)
+        link_fail(f, qp.link, FAIL_TRANSPORT, wc.status)
 
 
 cdef int drain(verbs_t *f) noexcept nogil:
@@ -292,18 +295,18 @@ cdef int drain(verbs_t *f) noexcept nogil:
 
 # Poll -----------------------------------------------------------------------
 
-cdef int tell_transfers(link_t *link, completion *out, int limit) noexcept nogil:
+cdef int tell_transfers(qp_t *qp, completion *out, int limit) noexcept nogil:
     cdef sq_entry_t *entry
     cdef int n = 0
-    while link.sq_told != link.sq_done and n < limit:
-        entry = &link.sq[link.sq_told % SQ_DEPTH]
+    while qp.sq_told != qp.sq_done and n < limit:
+        entry = &qp.sq[qp.sq_told % SQ_DEPTH]
         out[n].kind = EVENT_READ if entry.kind == SQ_READ else EVENT_WRITE
         out[n].status = entry.status
-        out[n].peer = link.peer
+        out[n].peer = qp.link.peer
         out[n].id = entry.id
         n += 1
-        link.sq_told += 1
-        pass_silent(link)
+        qp.sq_told += 1
+        pass_silent(qp)
     return n
 
 
@@ -323,13 +326,13 @@ cdef int tell_packets(link_t *link, completion *out, int limit) noexcept nogil:
 
 cdef inline bint at_rest(const link_t *link) noexcept nogil:
     """Nothing that came before the end of `link` is left to be told or released (F7)."""
-    return link.sq_told == link.sq_done and link.order_head == link.order_tail
+    return link.qp.sq_told == link.qp.sq_done and link.order_head == link.order_tail
 
 
 cdef inline bint over(const link_t *link) noexcept nogil:
     """Whether the end of `link` may be told, once it is at rest."""
     return link.state == LINK_DOWN or (
-        link.bye_seen and link.reads == 0 and link.writes == 0)
+        link.bye_seen and link.qp.reads == 0 and link.qp.writes == 0)
 
 
 cdef int tell_end(verbs_t *f, link_t *link, completion *out) noexcept nogil:
@@ -407,7 +410,7 @@ cdef int verbs_poll(fabric_t *self, completion *out, int limit) noexcept nogil:
     while looked and n < limit:
         looked -= 1
         link = f.busy[at]
-        n += tell_transfers(link, out + n, limit - n)
+        n += tell_transfers(&link.qp, out + n, limit - n)
         n += tell_packets(link, out + n, limit - n)
         if n < limit and at_rest(link) and over(link):
             n += tell_end(f, link, out + n)

@@ -30,7 +30,7 @@ from pyrdv.fabrics.verbs.opening cimport (
 from pyrdv.fabrics.verbs.sending cimport verbs_post
 from pyrdv.fabrics.verbs.sleeping cimport verbs_arm, verbs_disarm, verbs_maintain
 from pyrdv.fabrics.verbs.state cimport (
-    FAIL_NONE, FAIL_TRANSPORT, LINK_UP, PACKET_ROOM, link_t, peer_t)
+    FAIL_NONE, FAIL_TRANSPORT, LINK_UP, PACKET_ROOM, link_t, peer_t, qp_t, tag_t)
 
 from pyrdv.fabrics.verbs import library
 from pyrdv.fabrics.verbs.addresses import pack_address, parse_address
@@ -175,15 +175,15 @@ cdef class VerbsFabric(Fabric):
         self.state.link_room = room
         self.state.peers = <peer_t *> calloc(size, sizeof(peer_t))
         self.state.links = <link_t **> calloc(room, sizeof(link_t *))
-        self.state.generations = <uint16_t *> calloc(room, sizeof(uint16_t))
+        self.state.tags = <tag_t *> calloc(room, sizeof(tag_t))
         self.state.base.lacks = <uint8_t *> calloc(size, sizeof(uint8_t))
         self.state.cqs = <ibv_cq **> calloc(room, sizeof(ibv_cq *))
-        self.state.cq_links = <uint32_t *> calloc(room, sizeof(uint32_t))
+        self.state.cq_sharers = <uint32_t *> calloc(room, sizeof(uint32_t))
         self.state.busy = <link_t **> calloc(room, sizeof(link_t *))
         self.state.needy = <link_t **> calloc(room, sizeof(link_t *))
         self.state.granted = <link_t **> calloc(room, sizeof(link_t *))
-        if (self.state.peers == NULL or self.state.links == NULL or self.state.generations == NULL
-                or self.state.cqs == NULL or self.state.cq_links == NULL
+        if (self.state.peers == NULL or self.state.links == NULL or self.state.tags == NULL
+                or self.state.cqs == NULL or self.state.cq_sharers == NULL
                 or self.state.busy == NULL or self.state.needy == NULL
                 or self.state.granted == NULL or self.state.base.lacks == NULL):
             raise MemoryError(f"no memory for a verbs fabric of {size} ranks")
@@ -247,9 +247,9 @@ cdef class VerbsFabric(Fabric):
                 free(self.state.peers[i].address)
         free(self.state.peers)
         free(self.state.links)
-        free(self.state.generations)
+        free(self.state.tags)
         free(self.state.cqs)
-        free(self.state.cq_links)
+        free(self.state.cq_sharers)
         free(self.state.busy)
         free(self.state.needy)
         free(self.state.granted)
@@ -471,16 +471,18 @@ cdef class VerbsFabric(Fabric):
         """State of each link, for people who look for what hangs: a list of dicts."""
         cdef uint32_t i
         cdef link_t *link
+        cdef qp_t *qp
         found = []
         for i in range(self.state.link_room):
             link = self.state.links[i]
             if link != NULL:
+                qp = &link.qp
                 found.append({
                     "peer": link.peer, "state": link.state, "failure": link.failure,
-                    "posted": link.sq_head - link.sq_done, "untold": link.sq_done - link.sq_told,
-                    "reads": link.reads, "reads_max": link.reads_max, "writes": link.writes,
+                    "posted": qp.sq_head - qp.sq_done, "untold": qp.sq_done - qp.sq_told,
+                    "reads": qp.reads, "reads_max": qp.reads_max, "writes": qp.writes,
                     "credits_used": link.sent - link.peer_freed, "owed": link.owed,
-                    "slots_used": link.slot_head - link.slot_done,
+                    "slots_used": qp.slot_head - qp.slot_done,
                     "arrived": link.order_tail - link.order_head,
                     "early": link.early_tail - link.early_head,
                     "ring": link.ring_mine, "ring_open": link.ring_open,

@@ -48,14 +48,15 @@ from pyrdv.fabrics.verbs.librdmacm cimport (
     RDMA_CM_EVENT_ROUTE_ERROR, RDMA_CM_EVENT_ROUTE_RESOLVED, RDMA_CM_EVENT_UNREACHABLE,
     RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, RDMA_PS_TCP, rdma_cm_id, rdma_conn_param, sockaddr)
 from pyrdv.fabrics.verbs.link cimport (
-    LACK_ID, LACK_LINK, link_equip, link_free, link_new, link_provide, link_rehearse, link_strip,
-    link_up, links_settle, now_ns)
+    link_equip, link_free, link_new, link_provide, link_rehearse, link_strip, link_up,
+    links_settle, now_ns)
 from pyrdv.fabrics.verbs.posting cimport control_send
+from pyrdv.fabrics.verbs.queue_pair cimport qp_destroy
 from pyrdv.fabrics.verbs.silence cimport transport_patience
 from pyrdv.fabrics.verbs.state cimport (
-    FAIL_DEVICE, FAIL_DISCONNECTED, FAIL_NONE, FAIL_REFUSED, FAIL_SILENT, KIND_HELLO,
-    LINK_ACCEPTED, LINK_CONNECTING, LINK_DOWN, LINK_NEW, LINK_RESOLVING, LINK_UP, link_t, peer_t,
-    verbs_t)
+    FAIL_DEVICE, FAIL_DISCONNECTED, FAIL_NONE, FAIL_REFUSED, FAIL_SILENT, KIND_HELLO, LACK_ID,
+    LACK_LINK, LINK_ACCEPTED, LINK_CONNECTING, LINK_DOWN, LINK_NEW, LINK_RESOLVING, LINK_UP,
+    link_t, peer_t, verbs_t)
 
 
 cdef enum:
@@ -110,10 +111,8 @@ cdef void parameters(verbs_t *f, rdma_cm_id *ident, rdma_conn_param *out, const 
 
 cdef void negotiated(verbs_t *f, link_t *link, const news_t *news) noexcept nogil:
     # Both sides ask for and grant the same, so the smaller of all is safe for both.
-    link.reads_max = min(f.reads_init_max, <uint32_t> news.initiator_depth,
-                         <uint32_t> news.responder_resources)
-    if link.reads_max == 0:
-        link.reads_max = 1
+    link.qp.reads_max = max(<uint32_t> 1, min(
+        f.reads_init_max, <uint32_t> news.initiator_depth, <uint32_t> news.responder_resources))
 
 
 # The active side ------------------------------------------------------------
@@ -144,7 +143,7 @@ cdef int join_again(verbs_t *f, uint32_t peer) noexcept nogil:
     if not link.active:
         link.active = 1
         link.heard_at = now_ns() + f.peer_timeout
-    if link.id != NULL:
+    if link.qp.id != NULL:
         route_found(f, link)
     else:
         # A queue pair was refused: the first try of a new id would not notice.
@@ -162,14 +161,14 @@ cdef void attempt(verbs_t *f, link_t *link) noexcept nogil:
     """Try the pair of addresses `candidate`."""
     cdef routes_t *routes = <routes_t *> f.peers[link.peer].address
     cdef route_t *route = &routes.route[link.candidate]
-    if f.lib.rdma_create_id(f.events, &link.id, link, RDMA_PS_TCP):
-        link.id = NULL
+    if f.lib.rdma_create_id(f.events, &link.qp.id, &link.qp, RDMA_PS_TCP):
+        link.qp.id = NULL
         connect_lacks(f, link.peer, link, LACK_ID << 16 | (errno if errno else ENOMEM))
         return
     enough(f, link)
     link.state = LINK_RESOLVING
     link.deadline = now_ns() + <int64_t> 2 * RESOLVE_MS * 1000000
-    if f.lib.rdma_resolve_addr(link.id, <sockaddr *> &route.source, <sockaddr *> &route.target,
+    if f.lib.rdma_resolve_addr(link.qp.id, <sockaddr *> &route.source, <sockaddr *> &route.target,
                                RESOLVE_MS):
         step_failed(f, link, errno)
 
@@ -214,7 +213,7 @@ cdef void route_found(verbs_t *f, link_t *link) noexcept nogil:
     cdef int64_t now = now_ns()
     cdef int problem = link_equip(f, link)
     if problem:
-        if link.id.qp != NULL:
+        if link.qp.id.qp != NULL:
             link_strip(f, link)
             link.state = LINK_NEW
         connect_lacks(f, link.peer, link, problem)
@@ -222,8 +221,8 @@ cdef void route_found(verbs_t *f, link_t *link) noexcept nogil:
     enough(f, link)
     link.nonce = nonce_new()
     request_fill(f, link, &request)
-    parameters(f, link.id, &parameter, &request, sizeof(request))
-    if f.lib.rdma_connect(link.id, &parameter):
+    parameters(f, link.qp.id, &parameter, &request, sizeof(request))
+    if f.lib.rdma_connect(link.qp.id, &parameter):
         step_failed(f, link, errno)
         return
     link.state = LINK_CONNECTING
@@ -302,10 +301,10 @@ cdef void join_event(verbs_t *f, link_t *link, const news_t *news) noexcept nogi
         if link.state == LINK_ACCEPTED and over(event):
             link_free(f, link)
     elif event == RDMA_CM_EVENT_ADDR_RESOLVED:
-        if f.lib.rdma_resolve_route(link.id, RESOLVE_MS):
+        if f.lib.rdma_resolve_route(link.qp.id, RESOLVE_MS):
             step_failed(f, link, errno)
     elif event == RDMA_CM_EVENT_ROUTE_RESOLVED:
-        if link.id.verbs != f.context:
+        if link.qp.id.verbs != f.context:
             attempt_failed(f, link, ENODEV)
         else:
             route_found(f, link)
@@ -440,8 +439,8 @@ cdef void join_request(verbs_t *f, const news_t *news) noexcept nogil:
         accept_lacks(f, request.source, NULL, LACK_LINK << 16 | f.base.error)
         refuse(f, news.id, REJECT_RESOURCES, f.base.error)
         return
-    link.id = news.id
-    link.id.context = link
+    link.qp.id = news.id
+    link.qp.id.context = &link.qp
     link.nonce = nonce_new()
     link.peer_nonce = request.nonce
     problem = link_equip(f, link)
@@ -450,10 +449,8 @@ cdef void join_request(verbs_t *f, const news_t *news) noexcept nogil:
     if problem == 0:
         problem = accept(f, link, news)
     if problem:
-        link.id = NULL
-        if news.id.qp != NULL:
-            f.lib.rdma_destroy_qp(news.id)
-            f.cq_links[link.cq] -= 1
+        qp_destroy(f, &link.qp)
+        link.qp.id = NULL
         accept_lacks(f, request.source, link, problem)
         refuse(f, news.id, REJECT_RESOURCES, problem & 0xFFFF)
 
@@ -483,10 +480,10 @@ cdef int accept(verbs_t *f, link_t *link, const news_t *news) noexcept nogil:
     cdef int64_t now = now_ns()
     negotiated(f, link, news)
     reply_fill(f, link, &reply)
-    parameters(f, link.id, &parameter, &reply, sizeof(reply))
+    parameters(f, link.qp.id, &parameter, &reply, sizeof(reply))
     parameter.responder_resources = <uint8_t> min(f.reads_max, <uint32_t> news.responder_resources)
-    parameter.initiator_depth = <uint8_t> link.reads_max
-    if f.lib.rdma_accept(link.id, &parameter):
+    parameter.initiator_depth = <uint8_t> link.qp.reads_max
+    if f.lib.rdma_accept(link.qp.id, &parameter):
         problem = errno
         if is_lack(problem):
             return LACK_ID << 16 | problem

@@ -5,16 +5,6 @@ from libc.stdint cimport int64_t, uint32_t
 from pyrdv.fabrics.verbs.state cimport link_t, verbs_t
 
 
-# What could not be made, in the upper half of what link_equip returns; errno is in the lower.
-cdef enum equipment:
-    LACK_MEMORY = 1         # allocated
-    LACK_REGISTERED = 2     # pinned
-    LACK_CQ = 3
-    LACK_QP = 4
-    LACK_RECEIVES = 5
-    LACK_LINK = 6           # place in the fabric's table
-    LACK_ID = 7             # of the connection manager
-
 # All are ``call``.
 cdef int64_t now_ns() noexcept nogil
 # A link in state LINK_NEW without memory; NULL with errno in f.base.error.

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Work requests of one link: memory for copies, records, the doorbell; control packets.
+"""Work requests: memory for copies, records, the doorbell; control packets of a link.
 
 Nothing is counted for good before the device took the chain: who builds one
-remembers the link's counts first, and the doorbell restores them if the chain
+remembers the counts first, and the doorbell restores them if the chain
 was refused (F2).
 """
 from libc.errno cimport ENOMEM
@@ -18,7 +18,7 @@ from pyrdv.fabrics.verbs.state cimport (
     KIND_GRANT, KIND_SLEEP, LINK_ACCEPTED, LINK_DOWN, LINK_UP, OWE_ASLEEP, OWE_BYE, OWE_CREDIT,
     OWE_GRANT, OWE_PING, OWE_SLEEP, PING_SINK, PROTOCOL, RING_SLOTS, SCRATCH, SEND_SLOTS,
     SIGNAL_EVERY, SLOT, SQ_DEPTH, SQ_PING, SQ_SEND, VERBS_HEADER, link_t, packet_head_t,
-    sq_entry_t, verbs_t)
+    qp_t, sq_entry_t, verbs_t)
 
 
 cdef extern from "<unistd.h>" nogil:
@@ -29,35 +29,120 @@ cdef enum:
     PAGE = 4096                 # siw sends what is longer, and unsignaled, by reference (V6a)
 
 
-cdef void remember(const link_t *link, before_t *b) noexcept nogil:
-    b.sq_head = link.sq_head
-    b.slot_head = link.slot_head
-    b.unsignaled = link.unsignaled
-    b.reads = link.reads
-    b.writes = link.writes
-    b.fences = link.fences
+# Of a queue pair ------------------------------------------------------------
+
+cdef void remember(const qp_t *qp, before_t *b) noexcept nogil:
+    cdef const link_t *link = qp.link
+    b.sq_head = qp.sq_head
+    b.slot_head = qp.slot_head
+    b.unsignaled = qp.unsignaled
+    b.reads = qp.reads
+    b.writes = qp.writes
+    b.fences = qp.fences
+    b.held_tail = qp.held_tail
     b.sent = link.sent
     b.ring_sent = link.ring_sent
     b.sequence = link.sequence
     b.freed_told = link.freed_told
     b.ring_freed_told = link.ring_freed_told
-    b.held_tail = link.held_tail
 
 
-cdef void restore(link_t *link, const before_t *b) noexcept nogil:
-    link.sq_head = b.sq_head
-    link.slot_head = b.slot_head
-    link.unsignaled = b.unsignaled
-    link.reads = b.reads
-    link.writes = b.writes
-    link.fences = b.fences
+cdef void restore(qp_t *qp, const before_t *b) noexcept nogil:
+    cdef link_t *link = qp.link
+    qp.sq_head = b.sq_head
+    qp.slot_head = b.slot_head
+    qp.unsignaled = b.unsignaled
+    qp.reads = b.reads
+    qp.writes = b.writes
+    qp.fences = b.fences
+    qp.held_tail = b.held_tail
     link.sent = b.sent
     link.ring_sent = b.ring_sent
     link.sequence = b.sequence
     link.freed_told = b.freed_told
     link.ring_freed_told = b.ring_freed_told
-    link.held_tail = b.held_tail
 
+
+cdef sq_entry_t *entry_next(qp_t *qp, int kind, uint64_t ident) noexcept nogil:
+    """The record of the next work request; its wr_id is ``sq_head`` before the call."""
+    cdef sq_entry_t *entry = &qp.sq[qp.sq_head % SQ_DEPTH]
+    entry.id = ident
+    entry.kind = <uint8_t> kind
+    entry.slots = 0
+    entry.signaled = 0
+    entry.fenced = 0
+    entry.done = 0
+    entry.flushed = 0
+    entry.status = 0
+    qp.sq_head += 1
+    return entry
+
+
+cdef uint64_t wr_name(const qp_t *qp) noexcept nogil:
+    return <uint64_t> qp.tag << 32 | (qp.sq_head & 0x7FFFFFFF)
+
+
+cdef char *copy_room(verbs_t *f, qp_t *qp, int i, uint32_t total) noexcept nogil:
+    """Memory for a copy of `total` bytes, described in the i-th request; NULL: no slot."""
+    cdef ibv_send_wr *wr = &f.wr[i]
+    cdef ibv_sge *sge = &f.sge[i]
+    cdef char *where
+    wr.wr_id = wr_name(qp)
+    wr.sg_list = sge
+    wr.num_sge = 1
+    wr.send_flags = 0
+    sge.length = total
+    if total <= qp.inline_max and total <= SCRATCH and i < INLINE_CHAIN:
+        where = f.scratch + i * SCRATCH
+        wr.send_flags = IBV_SEND_INLINE
+        sge.lkey = 0
+    else:
+        if qp.slot_head - qp.slot_done >= SEND_SLOTS:
+            return NULL
+        where = qp.slots + <size_t> (qp.slot_head % SEND_SLOTS) * SLOT
+        sge.lkey = qp.slots_key
+    sge.addr = <uint64_t> where
+    return where
+
+
+cdef void copy_count(verbs_t *f, qp_t *qp, int i, int kind) noexcept nogil:
+    """Count the copied request `i`; every SIGNAL_EVERY-th asks for a completion (V6, V6a)."""
+    cdef sq_entry_t *entry = entry_next(qp, kind, 0)
+    if not f.wr[i].send_flags & IBV_SEND_INLINE:
+        entry.slots = 1
+        qp.slot_head += 1
+    qp.unsignaled += 1
+    if qp.unsignaled >= SIGNAL_EVERY or f.soft_fence and f.sge[i].length > PAGE:
+        f.wr[i].send_flags |= IBV_SEND_SIGNALED
+        qp.unsignaled = 0
+
+
+cdef int ring_doorbell(verbs_t *f, qp_t *qp, int count, const before_t *b) noexcept nogil:
+    """Hand the first `count` requests to the device as one chain (V10)."""
+    cdef ibv_send_wr *bad = NULL
+    cdef int i
+    cdef int status
+    for i in range(count - 1):
+        f.wr[i].next = &f.wr[i + 1]
+    f.wr[count - 1].next = NULL
+    f.counters.posts += 1
+    status = ibv_post_send(qp.id.qp, f.wr, &bad)
+    if status == 0:
+        return FABRIC_OK
+    if status < 0:
+        status = -status        # some providers (V7)
+    if bad == NULL or bad == &f.wr[0]:
+        restore(qp, b)
+        if status == ENOMEM:
+            return FABRIC_AGAIN
+        link_fail(f, qp.link, FAIL_POST, status)
+        return FABRIC_LOST
+    # A part was taken: the chain counts as posted and ends with the link (F2, F4).
+    link_fail(f, qp.link, FAIL_POST, status)
+    return FABRIC_OK
+
+
+# Of a link ------------------------------------------------------------------
 
 cdef void link_busy(verbs_t *f, link_t *link) noexcept nogil:
     if not link.busy:
@@ -93,61 +178,6 @@ cdef void link_forget(verbs_t *f, link_t *link) noexcept nogil:
     link.busy = link.needy = 0
 
 
-cdef sq_entry_t *entry_next(link_t *link, int kind, uint64_t ident) noexcept nogil:
-    """The record of the next work request; its wr_id is ``sq_head`` before the call."""
-    cdef sq_entry_t *entry = &link.sq[link.sq_head % SQ_DEPTH]
-    entry.id = ident
-    entry.kind = <uint8_t> kind
-    entry.slots = 0
-    entry.signaled = 0
-    entry.fenced = 0
-    entry.done = 0
-    entry.flushed = 0
-    entry.status = 0
-    link.sq_head += 1
-    return entry
-
-
-cdef uint64_t wr_name(const link_t *link) noexcept nogil:
-    return <uint64_t> link.tag << 32 | (link.sq_head & 0x7FFFFFFF)
-
-
-cdef char *copy_room(verbs_t *f, link_t *link, int i, uint32_t total) noexcept nogil:
-    """Memory for a copy of `total` bytes, described in the i-th request; NULL: no slot."""
-    cdef ibv_send_wr *wr = &f.wr[i]
-    cdef ibv_sge *sge = &f.sge[i]
-    cdef char *where
-    wr.wr_id = wr_name(link)
-    wr.sg_list = sge
-    wr.num_sge = 1
-    wr.send_flags = 0
-    sge.length = total
-    if total <= link.inline_max and total <= SCRATCH and i < INLINE_CHAIN:
-        where = f.scratch + i * SCRATCH
-        wr.send_flags = IBV_SEND_INLINE
-        sge.lkey = 0
-    else:
-        if link.slot_head - link.slot_done >= SEND_SLOTS:
-            return NULL
-        where = link.memory + <size_t> (
-            link.recv_slots + CONTROL_SLOTS + link.slot_head % SEND_SLOTS) * SLOT
-        sge.lkey = link.memory_mr.lkey
-    sge.addr = <uint64_t> where
-    return where
-
-
-cdef void copy_count(verbs_t *f, link_t *link, int i, int kind) noexcept nogil:
-    """Count the copied request `i`; every SIGNAL_EVERY-th asks for a completion (V6, V6a)."""
-    cdef sq_entry_t *entry = entry_next(link, kind, 0)
-    if not f.wr[i].send_flags & IBV_SEND_INLINE:
-        entry.slots = 1
-        link.slot_head += 1
-    link.unsignaled += 1
-    if link.unsignaled >= SIGNAL_EVERY or f.soft_fence and f.sge[i].length > PAGE:
-        f.wr[i].send_flags |= IBV_SEND_SIGNALED
-        link.unsignaled = 0
-
-
 cdef void head_fill(link_t *link, packet_head_t *head, int kind, uint32_t sequence) noexcept nogil:
     head.sequence = sequence
     head.freed = link.freed
@@ -159,45 +189,20 @@ cdef void head_fill(link_t *link, packet_head_t *head, int kind, uint32_t sequen
     link.ring_freed_told = link.ring_freed
 
 
-cdef int ring_doorbell(verbs_t *f, link_t *link, int count, const before_t *b) noexcept nogil:
-    """Hand the first `count` requests to the device as one chain (V10)."""
-    cdef ibv_send_wr *bad = NULL
-    cdef int i
-    cdef int status
-    for i in range(count - 1):
-        f.wr[i].next = &f.wr[i + 1]
-    f.wr[count - 1].next = NULL
-    f.counters.posts += 1
-    status = ibv_post_send(link.id.qp, f.wr, &bad)
-    if status == 0:
-        return FABRIC_OK
-    if status < 0:
-        status = -status        # some providers (V7)
-    if bad == NULL or bad == &f.wr[0]:
-        restore(link, b)
-        if status == ENOMEM:
-            return FABRIC_AGAIN
-        link_fail(f, link, FAIL_POST, status)
-        return FABRIC_LOST
-    # A part was taken: the chain counts as posted and ends with the link (F2, F4).
-    link_fail(f, link, FAIL_POST, status)
-    return FABRIC_OK
-
-
 cdef int control_send(verbs_t *f, link_t *link, int kind, const void *payload,
                       uint32_t length) noexcept nogil:
+    cdef qp_t *qp = &link.qp
     cdef packet_head_t head
     cdef before_t before
     cdef char *where
     cdef int status
     if link.failure or link.state == LINK_DOWN or link.state == LINK_ACCEPTED:
         return FABRIC_LOST
-    if (SQ_DEPTH - (link.sq_head - link.sq_told) < 2 + held(link)
-            or link.slot_head - link.slot_done + held(link) >= SEND_SLOTS
-            or link.sent - link.peer_freed + held(link) >= link.offer.recv_slots + CONTROL_SLOTS):
+    if (queue_room(qp) < 2 or slots_used(qp) >= SEND_SLOTS
+            or credits_used(link) >= link.offer.recv_slots + CONTROL_SLOTS):
         return FABRIC_AGAIN
-    remember(link, &before)
-    where = copy_room(f, link, 0, VERBS_HEADER + length)
+    remember(qp, &before)
+    where = copy_room(f, qp, 0, VERBS_HEADER + length)
     if where == NULL:
         return FABRIC_AGAIN
     head_fill(link, &head, kind, link.sequence + 1 if kind == KIND_BYE else 0)
@@ -205,11 +210,11 @@ cdef int control_send(verbs_t *f, link_t *link, int kind, const void *payload,
     if length:
         memcpy(where + VERBS_HEADER, payload, length)
     f.wr[0].opcode = IBV_WR_SEND
-    copy_count(f, link, 0, SQ_SEND)
+    copy_count(f, qp, 0, SQ_SEND)
     link.sent += 1
     if kind == KIND_BYE:
         link.sequence += 1
-    status = ring_doorbell(f, link, 1, &before)
+    status = ring_doorbell(f, qp, 1, &before)
     if status == FABRIC_OK and kind == KIND_CREDIT:
         f.counters.credits += 1
     return status
@@ -217,12 +222,13 @@ cdef int control_send(verbs_t *f, link_t *link, int kind, const void *payload,
 
 cdef int ping_post(verbs_t *f, link_t *link) noexcept nogil:
     """Read the peer's control word: its machine answers, not its program."""
+    cdef qp_t *qp = &link.qp
     cdef before_t before
     cdef ibv_send_wr *wr = &f.wr[0]
-    if link.fences or link.reads >= link.reads_max or SQ_DEPTH - (link.sq_head - link.sq_told) < 2:
+    if qp.fences or qp.reads >= qp.reads_max or queue_room(qp) < 2:
         return FABRIC_AGAIN
-    remember(link, &before)
-    wr.wr_id = wr_name(link)
+    remember(qp, &before)
+    wr.wr_id = wr_name(qp)
     wr.sg_list = &f.sge[0]
     wr.num_sge = 1
     wr.opcode = IBV_WR_RDMA_READ
@@ -231,11 +237,11 @@ cdef int ping_post(verbs_t *f, link_t *link) noexcept nogil:
     f.sge[0].length = 8
     f.sge[0].lkey = link.shared_mr.lkey
     verbs_set_remote(wr, link.offer.control, link.offer.control_key)
-    entry_next(link, SQ_PING, 0)
-    link.reads += 1
-    link.unsignaled = 0
+    entry_next(qp, SQ_PING, 0)
+    qp.reads += 1
+    qp.unsignaled = 0
     f.counters.pings += 1
-    return ring_doorbell(f, link, 1, &before)
+    return ring_doorbell(f, qp, 1, &before)
 
 
 cdef int pay(verbs_t *f, link_t *link, int bit) noexcept nogil:

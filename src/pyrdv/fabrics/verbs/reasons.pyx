@@ -5,11 +5,9 @@ import os
 from pyrdv.fabrics.verbs.handshake cimport (
     REJECT_ALREADY, REJECT_GONE, REJECT_STRANGER, REJECT_VERSION)
 from pyrdv.fabrics.verbs.libibverbs cimport IBV_WC_WR_FLUSH_ERR
-from pyrdv.fabrics.verbs.link cimport (
-    LACK_CQ, LACK_LINK, LACK_MEMORY, LACK_QP, LACK_RECEIVES, LACK_REGISTERED)
 from pyrdv.fabrics.verbs.state cimport (
-    FAIL_DEVICE, FAIL_DISCONNECTED, FAIL_POST, FAIL_PROTOCOL, FAIL_SILENT,
-    FAIL_TRANSPORT, PROTOCOL)
+    FAIL_DEVICE, FAIL_DISCONNECTED, FAIL_POST, FAIL_PROTOCOL, FAIL_SILENT, FAIL_TRANSPORT, LACK_CQ,
+    LACK_LINK, LACK_MEMORY, LACK_QP, LACK_RECEIVES, LACK_REGISTERED, PROTOCOL)
 
 from pyrdv import shortage
 

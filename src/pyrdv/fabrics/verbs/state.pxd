@@ -1,8 +1,10 @@
 # cython: language_level=3
-"""What the modules of the verbs fabric share: one fabric, its peers, its links.
+"""What the modules of the verbs fabric share: one fabric, its peers, their links and queue pairs.
 
-A *link* is one reliable connection (RC queue pair) with a peer, and the memory
-it owns.  A peer has at most one link in use, whoever opened it.
+A *link* is what a peer is to the engine: the order of packets, credits, receives,
+the ring, and the memory for them.  A peer has at most one link in use, whoever opened
+it.  A *queue pair* (RC, one connection) is where a link posts: the place in its send
+queue, send slots, READs, fences.  A link has one, in the same allocation.
 
 V-rules of the design that are held here; tests cite them by number:
 
@@ -49,8 +51,12 @@ L3  A link that fails (`failure` set) is only noted by a step.  The next ``call`
     (arm or maintain) moves the queue pair to the error state and destroys it, so
     that nothing touches user memory any more, and then ends the transfers that
     were under way with FABRIC_LOST (F4, F7).
-L4  wr_id = link tag << 32 | receive flag << 31 | position: a completion of a
-    link that is gone finds another tag and is ignored.
+L4  wr_id = queue pair's tag << 32 | receive flag << 31 | position.  So a completion finds
+    its queue pair, and from there its link; one of a queue pair that is gone finds
+    another tag and is ignored.  `qp_num` would not do: on siw a new queue pair has the
+    number of one that was destroyed, whose completions are still in the queue (seen).
+L5  A queue pair knows its link.  Which one a link posts to is said where a post begins;
+    whatever touches a send queue is given the queue pair, and takes the link from there.
 """
 from libc.stdint cimport int8_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
@@ -79,7 +85,7 @@ cdef enum:
     INBOUND = 128               # > all receives and ring slots of one link; a power of two
     PING_SINK = 64              # offset of the ping's 8 bytes in link.shared
     RING_OFFSET = 256           # offset of the ring in link.shared
-    CQ_LINKS = 32               # links that share one completion queue
+    CQ_SHARERS = 32             # queue pairs that share one completion queue
     CQ_BATCH = 16
     HELD = 16                   # fenced SENDs that are held back (V4a); a power of two
     SIW_VENDOR = 0x626D74       # vendor id that siw gives
@@ -104,6 +110,16 @@ cdef enum link_failure:
     FAIL_DEVICE = 5             # the device was removed or failed
     FAIL_POST = 6               # the device refused a work request; `wc_status` is the errno
     FAIL_REFUSED = 7            # connection refused, unreachable or not authenticated
+
+# What could not be made, in the upper half of what link_equip returns; errno is in the lower.
+cdef enum equipment:
+    LACK_MEMORY = 1             # allocated
+    LACK_REGISTERED = 2         # pinned
+    LACK_CQ = 3
+    LACK_QP = 4
+    LACK_RECEIVES = 5
+    LACK_LINK = 6               # place in the fabric's table
+    LACK_ID = 7                 # of the connection manager
 
 cdef enum packet_kind:
     KIND_DATA = 1               # an engine packet
@@ -185,14 +201,39 @@ cdef struct order_t:            # packets in order of their numbers, ready to be
     uint8_t ring                # slot is a ring slot
     uint8_t kind
 
-cdef struct held_t:             # a fenced SEND, its data in link.held_memory (V4a)
+cdef struct held_t:             # a fenced SEND, its data in `held_memory` (V4a)
     uint32_t position           # may go when `sq_done` is past it
     uint32_t length             # header and payload
 
+cdef struct link_t
+
+cdef struct qp_t:
+    link_t *link                # whose it is
+    rdma_cm_id *id              # has the ibv_qp
+    uint32_t tag                # index in fabric.tags << 16 | generation (L4)
+    uint32_t inline_max
+    uint32_t sq_head            # next position to post
+    uint32_t sq_done            # positions before it are complete
+    uint32_t sq_told            # positions before it were returned by poll where wanted
+    uint32_t unsignaled         # SENDs since the last signaled one
+    uint32_t slot_head          # send slots, cumulative
+    uint32_t slot_done
+    uint32_t reads
+    uint32_t writes
+    uint32_t fences             # requests behind a fence that are out, with `frail_fence`
+    uint32_t held_head
+    uint32_t held_tail
+    uint32_t reads_max
+    char *slots                 # SEND_SLOTS, in link.memory
+    uint32_t slots_key
+    uint32_t cq                 # index of its completion queue
+    char *held_memory           # HELD slots, only with `soft_fence`
+    held_t held[16]
+    sq_entry_t sq[256]
+
 cdef struct link_t:
-    rdma_cm_id *id
     uint32_t peer
-    uint32_t tag                # index << 16 | generation
+    uint32_t index              # in fabric.links
     uint8_t state               # link_state
     uint8_t active              # this side called rdma_connect
     uint8_t failure             # link_failure
@@ -204,8 +245,6 @@ cdef struct link_t:
     uint8_t iwarp
     int lack                    # what it lacks: equipment << 16 | errno; 0: nothing (lacks.pyx)
     int wc_status
-    uint32_t cq                 # index of its completion queue
-    uint32_t inline_max
     # Set-up (connection.pyx)
     uint64_t nonce              # ours
     uint64_t peer_nonce
@@ -217,25 +256,9 @@ cdef struct link_t:
     # Memory
     char *memory                # receive slots, then send slots
     ibv_mr *memory_mr
-    char *held_memory           # HELD slots, only with `soft_fence`
     char *shared                # control word, ping sink, ring: see link.pyx
     ibv_mr *shared_mr
     uint64_t shared_size
-    # Send queue
-    sq_entry_t sq[256]
-    uint32_t sq_head            # next position to post
-    uint32_t sq_done            # positions before it are complete
-    uint32_t sq_told            # positions before it were returned by poll where wanted
-    uint32_t unsignaled         # SENDs since the last signaled one
-    uint32_t slot_head          # send slots, cumulative
-    uint32_t slot_done
-    uint32_t reads
-    uint32_t reads_max
-    uint32_t writes
-    uint32_t fences             # requests behind a fence that are out, with `frail_fence`
-    held_t held[16]
-    uint32_t held_head
-    uint32_t held_tail
     # Credits of the SEND channel
     uint32_t sent
     uint32_t peer_freed
@@ -267,6 +290,11 @@ cdef struct link_t:
     uint32_t order_tail
     uint32_t repost[64]         # receive slots to be posted again
     uint32_t repost_count
+    qp_t qp
+
+cdef struct tag_t:              # which queue pair has a tag of this index (L4)
+    qp_t *qp                    # NULL: free
+    uint16_t generation
 
 cdef struct peer_t:
     link_t *link                # in use, or being set up; NULL once its end was returned
@@ -336,11 +364,11 @@ cdef struct verbs_t:
     uint32_t reads_init_max
     peer_t *peers
     link_t **links              # by index; NULL: free
-    uint16_t *generations
-    uint32_t link_room
+    tag_t *tags                 # by index, that of the link
+    uint32_t link_room          # of both
     uint32_t up                 # links in LINK_UP
     ibv_cq **cqs
-    uint32_t *cq_links          # links on each
+    uint32_t *cq_sharers        # queue pairs on each
     uint32_t cq_count
     link_t **busy               # room for link_room
     uint32_t busy_count
