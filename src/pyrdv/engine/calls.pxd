@@ -94,6 +94,8 @@ cdef bint engine_cancel(engine_t *e, op_t *op) noexcept nogil
 cdef bint engine_forsake(engine_t *e, op_t *op) noexcept nogil
 # One turn; returns how many things happened.
 cdef int engine_turn(engine_t *e) noexcept nogil
+# Accept connections and notice deaths; returns how many things happened.
+cdef int engine_maintain(engine_t *e) noexcept nogil
 # One turn unless `op` is complete already (or was released since `generation`); is it now?
 # `epoch` is what sleep_prepare wants when it is not.  `waits`: the caller does until it is.
 cdef bint engine_test(engine_t *e, op_t *op, uint32_t generation, bint waits,

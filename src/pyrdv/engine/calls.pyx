@@ -20,7 +20,7 @@ from pyrdv.engine.protocols.placed cimport place_drop
 from pyrdv.engine.protocols.rendezvous_put cimport (
     predicted, revoke_needed, revoke_start, rtr_offer)
 from pyrdv.engine.protocols.table cimport protocol_table, table_t
-from pyrdv.engine.sleeping cimport call_sleepers, wake_sleepers
+from pyrdv.engine.sleeping cimport wake_sleepers
 from pyrdv.engine.state cimport (
     ANY_PEER, OP_CANCELLED, OP_COMPLETE, OP_LACKING, OP_MATCH, OP_NOT_REGISTERED,
     OP_NO_MEMORY, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING, OP_RECV,
@@ -133,6 +133,7 @@ cdef int engine_prepare(engine_t *e, uint32_t peer, uint32_t count) noexcept nog
     if result >= 0 and not (ops_reserve(e, count) and (
             p.state != PEER_SELF or messages_reserve(e, count))):
         result = -OP_NO_MEMORY
+    wake_sleepers(e, e.epoch)
     engine_unlock(&e.lock)
     return result
 
@@ -293,9 +294,12 @@ cdef bint engine_probe(engine_t *e, uint32_t peer, uint32_t context, int32_t tag
 
 cdef bint engine_cancel(engine_t *e, op_t *op) noexcept nogil:
     cdef bint done = False
+    cdef uint32_t epoch
     engine_lock(&e.lock)
+    epoch = e.epoch
     if op.state == OP_POSTED and revoke_needed(op):
         revoke_start(e, op)
+        e.stirred = 1
     elif op.state == OP_POSTED:
         posted_remove(e, op)
         done = True
@@ -309,7 +313,7 @@ cdef bint engine_cancel(engine_t *e, op_t *op) noexcept nogil:
         done = True
     if done:
         op_complete(e, op, OP_CANCELLED)
-        call_sleepers(e)
+    wake_sleepers(e, epoch)
     engine_unlock(&e.lock)
     return done
 
@@ -326,6 +330,8 @@ cdef bint engine_forsake(engine_t *e, op_t *op) noexcept nogil:
         if left:
             op_disown(e, op)    # nor may its peer write there
             op.buffer = NULL
+        e.stirred = 1           # what nobody wants may end at once
+        wake_sleepers(e, e.epoch)
     engine_unlock(&e.lock)
     return left
 
@@ -338,6 +344,15 @@ cdef int engine_turn(engine_t *e) noexcept nogil:
     happened = turn(e)
     wake_sleepers(e, epoch)
     trace_due(e)
+    engine_unlock(&e.lock)
+    return happened
+
+
+cdef int engine_maintain(engine_t *e) noexcept nogil:
+    cdef int happened
+    engine_lock(&e.lock)
+    happened = maintain(e)
+    wake_sleepers(e, e.epoch)
     engine_unlock(&e.lock)
     return happened
 
@@ -428,11 +443,14 @@ cdef bint engine_peer_ended(engine_t *e, uint32_t peer) noexcept nogil:
 
 cdef bint engine_abandon(engine_t *e, op_t *op, uint32_t generation) noexcept nogil:
     cdef bint ended = False
+    cdef uint32_t epoch
     engine_lock(&e.lock)
+    epoch = e.epoch
     if op.generation == generation and op.state == OP_POSTED and op.peer == ANY_PEER:
         posted_remove(e, op)
         op_complete(e, op, OP_PEER_LOST)
         ended = True
+    wake_sleepers(e, epoch)
     engine_unlock(&e.lock)
     return ended
 

@@ -8,8 +8,8 @@ from posix.unistd cimport close, getpid
 
 from pyrdv.engine.calling cimport peer_call
 from pyrdv.engine.calls cimport (
-    counts_t, engine_cancel, engine_counts, engine_lock, engine_probe, engine_release,
-    engine_turn, engine_unlock, envelope_t)
+    counts_t, engine_cancel, engine_counts, engine_lock, engine_maintain, engine_probe,
+    engine_release, engine_turn, engine_unlock, envelope_t)
 from pyrdv.engine.choice.costs cimport figures_configure
 from pyrdv.engine.lanes cimport lanes_configure
 from pyrdv.engine.looking cimport look_every
@@ -25,7 +25,7 @@ from pyrdv.engine.state cimport (
     OP_LACKING, OP_LANDING, OP_LANELESS, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING,
     OP_READY, OP_SEND, OP_WAITING, OP_WRITING, OPS_PER_SLAB, PEER_SELF, PEER_UP, PROMISE_NONE,
     engine_t, op_t, peer_t, ticks_scale)
-from pyrdv.engine.step cimport maintain, turn
+from pyrdv.engine.step cimport turn
 from pyrdv.engine.trace cimport trace_close, trace_end, trace_start
 from pyrdv.fabrics.contract cimport EVENT_CLOSED, EVENT_LOST, FABRIC_AGAIN
 from pyrdv.memory.mappings cimport cache_idle
@@ -210,9 +210,7 @@ cdef class Engine:
         with nogil:
             happened = engine_turn(self.c)
             if happened == 0:
-                engine_lock(&self.c.lock)
-                happened = maintain(self.c)
-                engine_unlock(&self.c.lock)
+                happened = engine_maintain(self.c)
         return happened
 
     def connect(self, int peer):
@@ -220,6 +218,7 @@ cdef class Engine:
         cdef int status
         engine_lock(&self.c.lock)
         status = 0 if peer == <int> self.c.rank else peer_connect(self.c, &self.c.peers[peer])
+        wake_sleepers(self.c, self.c.epoch)
         engine_unlock(&self.c.lock)
         if status == OP_LACKING:
             from pyrdv.engine.lacking import error

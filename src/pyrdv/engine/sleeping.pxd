@@ -29,7 +29,11 @@ cdef inline bint somebody_sleeps(const engine_t *e) noexcept nogil:
     return e.sleepers > e.called or e.listening != 0
 
 
-# locked.  Have them look again, if the epoch is not `epoch` any more.
+# locked.  Something happened while they sleep: have them look again, or arm anew for them (S6).
+cdef void stir_sleepers(engine_t *e, uint32_t epoch) noexcept nogil
+
+
+# locked.  Before the lock is given back: sleepers look again if the epoch is not `epoch` any more.
 cdef inline void wake_sleepers(engine_t *e, uint32_t epoch) noexcept nogil:
-    if somebody_sleeps(e) and e.epoch != epoch:
-        call_sleepers(e)
+    if somebody_sleeps(e) and (e.epoch != epoch or e.stirred):
+        stir_sleepers(e, epoch)

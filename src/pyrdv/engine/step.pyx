@@ -241,6 +241,8 @@ cdef int step(engine_t *e) noexcept nogil:
         happened += serve(e)
     if e.lanes_used != NULL or e.laneless != NULL:
         happened += pipe_turn(e)
+    if happened:
+        e.stirred = e.unsettled = 1
     return happened
 
 
@@ -306,6 +308,7 @@ cdef int call_work(engine_t *e) noexcept nogil:
 cdef int maintain(engine_t *e) noexcept nogil:
     cdef int i
     cdef int happened = 0
+    e.stirred = 1
     for i in range(e.fabric_count):
         happened += e.fabrics[i].ops.maintain(e.fabrics[i])
     return happened
@@ -342,5 +345,8 @@ cdef int turn(engine_t *e) noexcept nogil:
         e.idle_turns += 1
         if not e.idle_turns & IDLE_MASK:
             happened = maintain(e)
+    if happened:
+        e.stirred = 1
+    e.unsettled = happened != 0
     e.in_call = 0
     return happened
