@@ -23,7 +23,8 @@ from pyrdv.api.request cimport Request
 from pyrdv.engine.calls cimport (
     LARGE, SEND_PATIENT, SEND_WAITS, engine_forsake, engine_probe, engine_wanted, envelope_t)
 from pyrdv.engine.state cimport ANY_PEER, OP_POSTED, OP_READY, OP_TRUNCATED, OP_WRITING
-from pyrdv.progress.polling cimport patience_reset, patience_t, wait_beside, wait_turn
+from pyrdv.progress.polling cimport (
+    patience_looks, patience_reset, patience_t, wait_beside, wait_turn)
 
 from pyrdv.api.object_messages import isend_pickled
 from pyrdv.errors import CountError, InternalError, PeerLostError, TruncationError
@@ -109,7 +110,7 @@ cdef class Call:
             return True
         patience_reset(&patience)
         while True:
-            patience.epoch = self.view.engine.c.epoch
+            patience_looks(self.view.engine.c, &patience)
             if request.poll():
                 return True
             if self.called():

@@ -37,8 +37,8 @@ cdef inline void call_begin(call_t *call, engine_t *e) noexcept nogil:
 
 cdef inline void call_end(call_t *call) noexcept nogil:
     cdef engine_t *e = call.engine
+    wake_sleepers(call)
     e.call = NULL
-    wake_sleepers(e, call.epoch)
     trace_due(e)
     engine_unlock(&e.lock)
 

@@ -274,6 +274,7 @@ cdef bint engine_cancel(engine_t *e, op_t *op) noexcept nogil:
     call_begin(&call, e)
     if op.state == OP_POSTED and revoke_needed(op):
         revoke_start(e, op)
+        e.stirred = 1
     elif op.state == OP_POSTED:
         posted_remove(e, op)
         done = True
@@ -304,6 +305,7 @@ cdef bint engine_forsake(engine_t *e, op_t *op) noexcept nogil:
         if left:
             op_disown(e, op)    # nor may its peer write there
             op.buffer = NULL
+        e.stirred = 1           # what nobody wants may end at once
     call_end(&call)
     return left
 
@@ -400,13 +402,14 @@ cdef bint engine_peer_ended(engine_t *e, uint32_t peer) noexcept nogil:
 
 
 cdef bint engine_abandon(engine_t *e, op_t *op, uint32_t generation) noexcept nogil:
+    cdef call_t call
     cdef bint ended = False
-    engine_lock(&e.lock)
+    call_begin(&call, e)
     if op.generation == generation and op.state == OP_POSTED and op.peer == ANY_PEER:
         posted_remove(e, op)
         op_complete(e, op, OP_PEER_LOST)
         ended = True
-    engine_unlock(&e.lock)
+    call_end(&call)
     return ended
 
 

@@ -20,6 +20,7 @@ cdef extern from "order.h" nogil:
 cdef int32_t peer_fails(engine_t *e, peer_t *p) noexcept nogil:
     if p.state == PEER_UP and not p.finished:
         note8(&p.state, PEER_DEAF)
+        e.stirred = 1
         peer_call(e, p)
     return OP_PEER_LOST
 

@@ -84,6 +84,7 @@ cdef op_t *op_new(call_t *call, int kind, uint32_t peer, uint32_t context, int32
     op = e.op_free
     e.op_free = op.next
     e.ops_in_use += 1
+    e.stirred = 1               # it may post something
     op.next = NULL
     op.kind = <uint8_t> kind
     op.flags = 0

@@ -53,6 +53,7 @@ cdef int peer_connect(call_t *call, peer_t *p) noexcept nogil:
     if p.state == PEER_NEW:
         if e.policy.offers and p.sent == NULL:
             p.sent = <sent_t *> memory_new(call, SENT_LOG * sizeof(sent_t))
+        e.stirred = 1
         status = p.fabric.ops.connect(p.fabric, p.rank)
         if status == FABRIC_OK:
             note8(&p.state, PEER_UP)

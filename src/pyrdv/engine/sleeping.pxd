@@ -6,7 +6,7 @@ Everything runs in a call.  The functions take the engine's lock unless they say
 from libc.stdint cimport uint32_t
 
 from pyrdv.engine.sleeper cimport listener_t
-from pyrdv.engine.state cimport engine_t
+from pyrdv.engine.state cimport call_t, engine_t
 
 # Whether this thread may sleep, on wait_fd and local_fd; False when something changed since
 # `epoch`.  If it may, `sleep_finish` must follow with the `called` that was filled here.
@@ -29,7 +29,12 @@ cdef inline bint somebody_sleeps(const engine_t *e) noexcept nogil:
     return e.sleepers > e.called or e.listening != 0
 
 
-# locked.  Have them look again, if the epoch is not `epoch` any more.
-cdef inline void wake_sleepers(engine_t *e, uint32_t epoch) noexcept nogil:
-    if somebody_sleeps(e) and e.epoch != epoch:
-        call_sleepers(e)
+# call.  Something happened while they sleep: have them look again, or arm anew for them (S6).
+cdef void stir_sleepers(call_t *call) noexcept nogil
+
+
+# call.  It ends: sleepers look again if the epoch is not what it was.
+cdef inline void wake_sleepers(call_t *call) noexcept nogil:
+    cdef const engine_t *e = call.engine
+    if somebody_sleeps(e) and (e.epoch != call.epoch or e.stirred):
+        stir_sleepers(call)

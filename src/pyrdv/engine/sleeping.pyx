@@ -11,6 +11,12 @@ S4  local_fd is drained by the last thread that was called, so each of them sees
     thread falls asleep before that: local_fd would wake it at once.
 S5  A sleeper that wakes up for no reason calls nobody.  Otherwise two sleepers, each woken by the
     other, would never rest.
+S6  An arming knows nothing of what this process does after it: takes a doorbell away, accepts a
+    connection, posts what wants room or a copy, leaves work to a turn or a call.  Whoever does
+    such a thing notes `stirred`; while others sleep, it makes turns and arms anew for them before
+    it gives the lock back.
+S7  Nobody falls asleep after a turn in which something happened: a later one may find room, a
+    lane or a connection that it left.
 """
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from posix.unistd cimport read, write
@@ -19,13 +25,17 @@ from pyrdv.engine.calls cimport call_begin, call_end, engine_lock, engine_unlock
 from pyrdv.engine.event cimport TRACE_WAKE
 from pyrdv.engine.sleeper cimport listener_t
 from pyrdv.engine.state cimport ANY_PEER, call_t, engine_t
-from pyrdv.engine.step cimport maintain
+from pyrdv.engine.step cimport maintain, turn
 from pyrdv.engine.trace cimport trace_event, trace_sleep
 from pyrdv.fabrics.contract cimport FABRIC_OK
 
 
 cdef extern from "order.h" nogil:
     void adjust32(uint32_t *where, int32_t amount)
+
+
+cdef enum:
+    SETTLING = 8        # turns at most for those who sleep; if that is too few, they are called
 
 
 cdef void ring(int fd) noexcept nogil:
@@ -59,41 +69,50 @@ cdef void have_all_look(engine_t *e) noexcept nogil:
     engine_unlock(&e.lock)
 
 
-cdef bint arm(engine_t *e) noexcept nogil:
-    """Arm every fabric; False if one has something."""
-    cdef int i
-    cdef bint quiet = True
-    for i in range(e.fabric_count):
-        if e.fabrics[i].ops.arm(e.fabrics[i]) != FABRIC_OK:
-            quiet = False
-    return quiet
-
-
 cdef void disarm(engine_t *e) noexcept nogil:
     cdef int i
     for i in range(e.fabric_count):
         e.fabrics[i].ops.disarm(e.fabrics[i])
 
 
+cdef bint arm(engine_t *e) noexcept nogil:
+    """Arm every fabric; False if there is something to do: then none is armed, and who slept was
+    called."""
+    cdef int i
+    cdef bint quiet = not (e.starved or e.lane_work or e.unsettled)
+    for i in range(e.fabric_count):
+        if e.fabrics[i].ops.arm(e.fabrics[i]) != FABRIC_OK:
+            quiet = False
+    e.stirred = 0
+    if not quiet:
+        disarm(e)
+        call_sleepers(e)
+    return quiet
+
+
 cdef bint prepare(engine_t *e, uint32_t epoch) noexcept nogil:
-    if e.epoch != epoch or e.starved or e.lane_work:
-        return False
-    if arm(e):
-        return True
-    # Some fabric is not armed now, whoever sleeps (S1).
-    disarm(e)
-    call_sleepers(e)
-    return False
+    return e.epoch == epoch and arm(e)
 
 
 cdef void awake(call_t *call) noexcept nogil:
     """Somebody is awake who slept, and counts no more (S2)."""
     cdef engine_t *e = call.engine
-    cdef uint32_t epoch = e.epoch
     disarm(e)
     maintain(call)
-    if somebody_sleeps(e) and (e.epoch != epoch or not arm(e)):
+    if somebody_sleeps(e):
+        arm(e)
+
+
+cdef void stir_sleepers(call_t *call) noexcept nogil:
+    cdef engine_t *e = call.engine
+    cdef int _turn
+    for _turn in range(SETTLING):
+        if turn(call) == 0:
+            break
+    if e.epoch != call.epoch:
         call_sleepers(e)
+    else:
+        arm(e)
 
 
 cdef bint sleep_prepare(engine_t *e, uint32_t epoch, uint32_t *called) noexcept nogil:

@@ -461,6 +461,8 @@ cdef struct engine_t:
     listener_t *listeners       # event loops that sleep now and then
     uint32_t listening          # those of them that sleep and were not called
     uint32_t epoch              # changes whenever a waiter might have something to see
+    uint8_t stirred             # what sleepers are armed for may have changed since (sleeping, S6)
+    uint8_t unsettled           # something happened in the last turn; the next may find more
     uint32_t idle_turns         # turns in a row in which nothing happened
     uint32_t busy_turns
     int local_fd                # eventfd: calls sleepers when another thread made progress

@@ -242,6 +242,8 @@ cdef int step(engine_t *e) noexcept nogil:
         happened += serve(e)
     if e.lanes_used != NULL or e.laneless != NULL:
         happened += pipe_turn(e)
+    if happened:
+        e.stirred = e.unsettled = 1
     return happened
 
 
@@ -324,6 +326,7 @@ cdef int maintain(call_t *call) noexcept nogil:
     cdef engine_t *e = call.engine
     cdef int i
     cdef int happened = 0
+    e.stirred = 1
     for i in range(e.fabric_count):
         happened += e.fabrics[i].ops.maintain(e.fabrics[i])
     return happened
@@ -361,4 +364,7 @@ cdef int turn(call_t *call) noexcept nogil:
         e.idle_turns += 1
         if not e.idle_turns & IDLE_MASK:
             happened = maintain(call)
+    if happened:
+        e.stirred = 1
+    e.unsettled = happened != 0
     return happened

@@ -33,7 +33,8 @@ F7  After EVENT_LOST or EVENT_CLOSED for a peer nothing more comes from it;
     every packet it had handed over, and the completion of every transfer with
     it (status FABRIC_LOST if it could not end well), was returned before.
 F8  After ``arm`` returned FABRIC_OK, anything that ``poll`` or ``maintain``
-    would act on makes ``wake_fd`` readable.
+    would act on makes ``wake_fd`` readable, until this side uses the fabric
+    again: then `arm` it anew.
 F9  A SEND with WR_BEHIND is delivered when the WRITEs before it in its chain
     are placed.  Only where CAP_BEHIND; a chain has no fences then.
 """
@@ -154,7 +155,7 @@ cdef struct fabric_ops:
     # call.  Accept connections, notice deaths, refill pools.  Never blocks.
     # Returns the number of things that happened.
     int (*maintain)(fabric_t *self) noexcept nogil
-    # call.  Prepare to sleep on wake_fd (F8).  OK: sleep; AGAIN: poll first.
+    # call.  Prepare to sleep on wake_fd (F8), armed already or not.  OK: sleep; AGAIN: poll first.
     int (*arm)(fabric_t *self) noexcept nogil
     # call.  Awake again: take back the arming, drain wake_fd.
     void (*disarm)(fabric_t *self) noexcept nogil

@@ -231,10 +231,11 @@ cdef bint attend(engine_t *e, op_t *op, uint32_t generation, patience_t *p, bell
     cdef uint32_t seen
     cdef int _event
     for _event in range(EVENTS_PER_LOOK):
+        # Before the look: others may have this thread's messages come, too.
+        seen = glance32(&e.epoch)
         if called(e, bell):
             bell.rings = True
             return True
-        seen = glance32(&e.epoch)
         if wait_some(e, op, generation, p, True):
             return True
         if helping or seen == glance32(&e.epoch):

@@ -283,7 +283,6 @@ cdef struct shm_t:
     uint8_t again       # a connect found a full queue: wake up soon
     uint8_t unconfirmed  # some peer in `ending` is not confirmed
     uint8_t mode        # 0: never single copy, 1: if allowed, 2: or fail
-    uint8_t armed
     uint8_t owed        # a poll skipped the copying
     uint8_t attention   # maintain has sockets to close or goodbyes to say
     uint32_t rotation

@@ -315,14 +315,12 @@ cdef int shm_arm(fabric_t *base) noexcept nogil:
         set_waiting(self, 0)
         return FABRIC_AGAIN
     admission_arm(self)
-    self.armed = 1
     self.counters.sleeps += 1
     return FABRIC_OK
 
 
 cdef void shm_disarm(fabric_t *base) noexcept nogil:
     cdef shm_t *self = <shm_t *> base
-    self.armed = 0
     set_waiting(self, 0)
     shm_maintain(base)
 

@@ -386,6 +386,7 @@ cdef void fire_chunk(sim_net *net, uint32_t src, uint32_t dst,
         sim_finish(net, src, dst, tr, FABRIC_INVALID)
         return
     tr.turn = net.ranks[dst].turns
+    sim_signal(net, dst)
     tr.time = max(tr.time, net.now) + piece * net.per_byte
     if tr.opcode == WR_WRITE:
         if tr.picked or rest <= SIM_BOUNCE:

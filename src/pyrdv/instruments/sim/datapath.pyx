@@ -104,6 +104,7 @@ cdef void put_transfer(sim_rank *rank, uint32_t peer, sim_channel *ch,
     tr.remote_key = wr.remote_key
     tr.id = wr.id
     tr.turn = net.ranks[peer].turns
+    sim_signal(net, peer)       # where it waits for a turn of the peer
     if wr.opcode == WR_READ:
         tr.time = departure(rank, 0) + 2 * net.latency + first * net.per_byte + ch.delay
     else:
@@ -347,7 +348,7 @@ cdef void sim_release(fabric_t *self, uint32_t peer, int count) noexcept nogil:
         memset(packet.data, 0xdb, packet.length)
         ch.released += 1
     ch.returned -= <uint32_t>count
-    if count and net.instant:
+    if count:
         sim_signal(net, peer)
 
 
