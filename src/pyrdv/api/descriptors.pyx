@@ -1,11 +1,7 @@
 # cython: language_level=3
 """Methods that a class takes over from the extension types above it.
 
-<<<<<<< HEAD
-The interpreter has a short way for methods of the very class of `self`.  For a method of a class
-=======
 The interpreter has a short way for methods of the very class of `self`. For a method of a class
->>>>>>> h/comm
 above it looks for that class among all above `self`, which costs a small message 8 ns at each end.
 """
 from types import MethodDescriptorType
