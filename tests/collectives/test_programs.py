@@ -39,6 +39,25 @@ def test_landing(programs, case, ranks, way):
         "pipes": {"PYRDV_PROTOCOL": "pipeline"}}[way])
 
 
+def test_a_group_agrees_without_a_trace(jobs):
+    """Who waits for anybody of the parent still waits when the members of the group have ended."""
+    jobs.run("""
+        import time
+        import numpy as np
+        from pyrdv import MPI
+        world = MPI.COMM_WORLD
+        if world.rank < 2:
+            world.Create_group(world.Get_group().Incl([0, 1])).Free()
+        if world.rank == 0:
+            room = np.zeros(1)
+            world.Recv(room, MPI.ANY_SOURCE, 5)
+            assert room[0] == 8
+        elif world.rank == 2:
+            time.sleep(1)
+            world.Send(np.full(1, 8.0), 0, 5)
+    """, 3).ok()
+
+
 def test_number_waits_for_an_unexpected_message(jobs):
     """What nobody received in a freed communicator cannot turn up in a later one."""
     jobs.run("""

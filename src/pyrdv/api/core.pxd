@@ -54,7 +54,8 @@ cdef class CommBase:
     cdef readonly Identity identity
     cdef object __weakref__
     # Become a handle of the communicator of `members` whose number is `context`.
-    cdef int become(self, Engine engine, Members members, uint32_t context, str label) except -1
+    cdef int become(self, Engine engine, Members members, uint32_t context, str label,
+                    bint borrowed) except -1
     # Checks for arguments of calls: they raise and name the value.  What is right passes inline;
     # the rest, PROC_NULL and wildcards included, is looked at in full; so is all if lines of the
     # program are noted.

@@ -31,6 +31,7 @@ class CommBase:
         ranks: Iterable[int] | None = None,
         number: int = 0,
         label: str = "MPI_COMM_WORLD",
+        borrowed: bool = False,
     ) -> Self: ...
     @property
     def engine(self) -> Engine: ...

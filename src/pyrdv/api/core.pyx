@@ -122,19 +122,23 @@ cdef class CommBase:
                 self.identity.handles.append(ref(self, self.identity.handles.remove))
 
     @classmethod
-    def of(cls, Engine engine not None, ranks=None, uint32_t number=0, str label="MPI_COMM_WORLD"):
-        """That of world ranks `ranks`, in that order, who agreed on its number; of all ranks."""
+    def of(cls, Engine engine not None, ranks=None, uint32_t number=0, str label="MPI_COMM_WORLD",
+           bint borrowed=False):
+        """That of world ranks `ranks`, in that order, who agreed on its number; of all ranks.
+
+        `borrowed`: the number is another communicator's, and its waits for anybody stay so.
+        """
         cdef CommBase made = cls.__new__(cls)
         members = range(engine.size) if ranks is None else ranks
-        made.become(engine, Members(members, engine.rank, engine.size), number, label)
+        made.become(engine, Members(members, engine.rank, engine.size), number, label, borrowed)
         return made
 
-    cdef int become(self, Engine engine, Members members, uint32_t context,
-                    str label) except -1:
+    cdef int become(self, Engine engine, Members members, uint32_t context, str label,
+                    bint borrowed) except -1:
         self.engine = engine
         self.members = members
         self.context = context * CONTEXTS
-        if members.size < engine.size:
+        if members.size < engine.size and not borrowed:
             # So that a wait for anybody ends when its members have ended, and others go on.
             ranks = members.world_ranks()
             for kind in range(CONTEXTS):

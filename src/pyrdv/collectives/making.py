@@ -108,7 +108,8 @@ def from_group(kind, group, name, tag, info):
 
 def _agree(group, number, tag):
     """The number that the members of `group` agree on, by messages in number `number`."""
-    view = Comm.of(group.engine, group.members, number, "a new communicator").gathering()
+    view = Comm.of(group.engine, group.members, number, "a new communicator",
+                   borrowed=True).gathering()
     return contexts.agree_among(view, tag)
 
 
