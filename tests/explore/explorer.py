@@ -36,7 +36,7 @@ EAGER, LARGE, LONG = 16, 64, 160    # sizes: eager; rendezvous; longer than any 
 SMALL, ROOM = 24, 96                # receives: predicted eager; predicted rendezvous
 EAGER_MAX = 32
 #: Parameters of engines that a program may choose.
-ENGINE = {"speculation": "indexed", "adapt": 80, "windows": (8, 16, 2), "debug": True}
+ENGINE = {"speculation": "indexed", "adapt": 80, "windows": (8, 16, 2), "debug": False}
 #: Parameters of engines that move large messages through bounce buffers: chunks of 24 bytes.
 PIPELINE = {"protocol": "pipeline", "lane_bytes": 24, "lanes": 1, "lane_block": 16,
             "chunk_first": 24, "arrival": "notice"}

@@ -118,10 +118,10 @@ PLACED = {
 }
 
 
-def placed(name):
+def placed(name, **further):
     """One of `PLACED`: program, network, and the schedule from where it is explored."""
     program, network, *calls = PLACED[name]
-    network = {"placing": "pipeline", **network}
+    network = {"placing": "pipeline", **network, **further}
     return program, network, settled(program, calls[0] if calls else GIVEN, **network)
 
 

@@ -16,10 +16,15 @@ LONGER = "EXPLORE_EXAMPLES" in os.environ
 EXAMPLES = int(os.environ.get("EXPLORE_EXAMPLES", "300"))
 
 
+#: Steps as a call makes them, and by themselves first, as a signal would (PYRDV_DEBUG).
+STEPS = pytest.mark.parametrize("debug", [False, True], ids=["of calls", "by themselves"])
+
+
+@STEPS
 @pytest.mark.parametrize("name", programs.CHOSEN)
-def test_bytes_that_move_at_any_time(name):
-    """R3, R5: READs and WRITEs move their bytes, and report it, at any later time."""
-    explorer = Explorer()
+def test_bytes_that_move_at_any_time(name, debug):
+    """R1, R3, R5: READs and WRITEs move their bytes, and report it, at any later time."""
+    explorer = Explorer(debug=debug)
     explorer.explore(programs.CHOSEN[name])
     assert explorer.ends
 
@@ -62,10 +67,11 @@ def explore_all(found, least, **network):
     return explorer
 
 
+@STEPS
 @pytest.mark.parametrize("sends, receives, least", [(1, 1, 12), (1, 2, 48), (2, 1, 72)])
-def test_all_programs(sends, receives, least):
-    """R3-R6: mixed sizes around the threshold, equal and different tags, wildcards, truncation."""
-    assert explore_all(programs.pairs(sends, receives), least).used
+def test_all_programs(sends, receives, least, debug):
+    """R1, R3-R6: mixed sizes around the threshold, any tags, wildcards, truncation."""
+    assert explore_all(programs.pairs(sends, receives), least, debug=debug).used
 
 
 @pytest.mark.slow
@@ -83,27 +89,28 @@ def test_all_cancels(sends, receives):
 
 
 @pytest.mark.parametrize("network", [{"slots": 2}, {"lazy": True}, {"speculation": "off"},
-                                     {"transfers": 1}, {"overtaking": True}, {"debug": False}],
+                                     {"transfers": 1}, {"overtaking": True}],
                          ids=lambda network: next(iter(network)))
 def test_other_networks(network):
-    """Little room, connections that come up late, no speculation, fences that are passed, steps
-    that a call makes."""
+    """Little room, connections that come up late, no speculation, fences that are passed."""
     explore_all([programs.CHOSEN["exchange, receives first"],
                  *programs.shuffled(programs.pairs(2, 2), 1, 12)], 13, **network)
 
 
+@STEPS
 @pytest.mark.parametrize("name", programs.PIPED)
-def test_pipelines(name):
+def test_pipelines(name, debug):
     """Q1-Q4, B2: chunks, their packets, their bytes and their completions in every order."""
-    explorer = Explorer(pipeline=True)
+    explorer = Explorer(pipeline=True, debug=debug)
     explorer.explore(programs.CHOSEN[name])
     assert explorer.states > 1000 and explorer.ends
 
 
+@STEPS
 @pytest.mark.parametrize("name", programs.PLACED)
-def test_placed(name):
+def test_placed(name, debug):
     """Z1-Z4: messages, counts of buffers, WRITEs and their completions in every order."""
-    program, network, start = programs.placed(name)
+    program, network, start = programs.placed(name, debug=debug)
     explorer = Explorer(**network)
     explorer.explore(program, start)
     assert explorer.ends and all(explorer.placed)
