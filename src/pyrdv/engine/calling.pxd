@@ -9,7 +9,7 @@ cdef extern from "debug.h" nogil:
 
 # The call that runs; NULL: this is a step by itself, and leaves what needs one to the next.
 cdef inline call_t *call_running(const engine_t *e) noexcept nogil:
-    return e.call
+    return <call_t *> e if e.in_call else NULL
 
 
 # The next call looks after `p`.
@@ -23,4 +23,4 @@ cdef inline void peer_call(engine_t *e, peer_t *p) noexcept nogil:
 # With PYRDV_DEBUG: `call` is the one that runs, and no step by itself got hold of it.
 cdef inline void call_proven(const call_t *call) noexcept nogil:
     if call.engine.debug:
-        debug_assert(call.engine.call == call, "R1: a step does what only a call may do")
+        debug_assert(call.engine.in_call, "R1: a step does what only a call may do")

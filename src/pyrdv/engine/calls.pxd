@@ -26,19 +26,19 @@ cdef extern from "order.h" nogil:
 
 # Take the lock: what follows is a call, until `call_end` gives the lock back and wakes up those
 # who sleep and have something to see.
-cdef inline void call_begin(call_t *call, engine_t *e) noexcept nogil:
+cdef inline call_t *call_begin(engine_t *e) noexcept nogil:
     engine_lock(&e.lock)
     if e.debug:
-        debug_assert(e.call == NULL, "a call within a call")
-    call.engine = e
-    call.epoch = e.epoch
-    e.call = call
+        debug_assert(not e.in_call, "a call within a call")
+    e.in_call = 1
+    e.begun = e.epoch
+    return <call_t *> e
 
 
 cdef inline void call_end(call_t *call) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     wake_sleepers(call)
-    e.call = NULL
+    e.in_call = 0
     trace_due(e)
     engine_unlock(&e.lock)
 

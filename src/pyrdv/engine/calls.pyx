@@ -45,7 +45,7 @@ cdef const table_t *TABLE = protocol_table()
 
 cdef int send_locked(call_t *call, uint32_t peer, uint32_t context, int32_t tag, void *data,
                      uint64_t length, int how, owner_t *owner, op_t **out) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef bint sync = how & SEND_SYNC
     cdef int content = CONTENT_OBJECT if how & SEND_OBJECT else CONTENT_BUFFER
     cdef peer_t *p = &e.peers[peer]
@@ -104,51 +104,51 @@ cdef int send_locked(call_t *call, uint32_t peer, uint32_t context, int32_t tag,
 
 cdef int engine_send(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, void *data,
                      uint64_t length, int how, owner_t *owner, op_t **out) noexcept nogil:
-    cdef call_t call
+    cdef call_t *call
     cdef int result
-    call_begin(&call, e)
-    result = send_locked(&call, peer, context, tag, data, length, how, owner, out)
+    call = call_begin(e)
+    result = send_locked(call, peer, context, tag, data, length, how, owner, out)
     if result == 1 and out[0].state == OP_WRITING:
         # The receiver was first and may compute: where a processor must copy, it is this one.
-        keep_moving(&call)
-    call_end(&call)
+        keep_moving(call)
+    call_end(call)
     return result
 
 
 cdef int engine_prepare(engine_t *e, uint32_t peer, uint32_t count) noexcept nogil:
-    cdef call_t call
+    cdef call_t *call
     cdef peer_t *p = &e.peers[peer]
     cdef int result = 0
-    call_begin(&call, e)
+    call = call_begin(e)
     if p.state == PEER_NEW and not p.finished:
-        result = peer_connect(&call, p)
+        result = peer_connect(call, p)
         result = -OP_LACKING if result == OP_LACKING else result == 0 and p.state == PEER_NEW
-    if result >= 0 and not (ops_reserve(&call, count) and (
-            p.state != PEER_SELF or messages_reserve(&call, count))):
+    if result >= 0 and not (ops_reserve(call, count) and (
+            p.state != PEER_SELF or messages_reserve(call, count))):
         result = -OP_NO_MEMORY
-    call_end(&call)
+    call_end(call)
     return result
 
 
 cdef int engine_send_several(engine_t *e, uint32_t peer, piece_t *pieces,
                              uint32_t count) noexcept nogil:
     cdef int result = -OP_NO_MEMORY
-    cdef call_t call
+    cdef call_t *call
     cdef uint32_t i
     cdef piece_t *piece
-    call_begin(&call, e)
+    call = call_begin(e)
     # No step makes an operation, so these remain free for the calls below.
-    if ops_reserve(&call, count) and (e.peers[peer].state != PEER_SELF
-                                      or messages_reserve(&call, count)):
+    if ops_reserve(call, count) and (e.peers[peer].state != PEER_SELF
+                                     or messages_reserve(call, count)):
         for i in range(count):
             piece = &pieces[i]
-            result = send_locked(&call, peer, piece.context, piece.tag, piece.data, piece.length,
+            result = send_locked(call, peer, piece.context, piece.tag, piece.data, piece.length,
                                  piece.how, piece.owner, &piece.op)
             if result < 0:
                 break
             if result == 1 and piece.op.state == OP_WRITING:
-                keep_moving(&call)
-    call_end(&call)
+                keep_moving(call)
+    call_end(call)
     return min(result, 0)
 
 
@@ -163,7 +163,7 @@ cdef void deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
 cdef int recv_locked(call_t *call, int kind, uint32_t peer, uint32_t context, int32_t tag,
                      void *room, uint64_t length, bint waits, owner_t *owner,
                      op_t **out) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef message_t *m = NULL
     cdef op_t *op = op_new(call, kind, peer, context, tag, room, length)
     cdef peer_t *p
@@ -198,23 +198,23 @@ cdef int recv_locked(call_t *call, int kind, uint32_t peer, uint32_t context, in
 cdef int recv_call(engine_t *e, int kind, uint32_t peer, uint32_t context, int32_t tag,
                    void *room, uint64_t length, bint waits, owner_t *owner, bint promised,
                    op_t **out) noexcept nogil:
-    cdef call_t call
+    cdef call_t *call
     cdef int result
-    call_begin(&call, e)
-    result = recv_locked(&call, kind, peer, context, tag, room, length, waits, owner, out)
+    call = call_begin(e)
+    result = recv_locked(call, kind, peer, context, tag, room, length, waits, owner, out)
     if result == 0 and promised:
         out[0].promised = PROMISE_GIVEN
     if result == 0 and out[0].state == OP_POSTED and (
             length > LARGE or peer != ANY_PEER and predicted(e, &e.peers[peer], length)):
         # The announcement may be here already: then the data moves from now on.
         if e.initial_turn:
-            call_step(&call)
+            call_step(call)
         if not promised and out[0].state == OP_POSTED:
-            rtr_offer(&call, out[0])
+            rtr_offer(call, out[0])
     if result == 0 and out[0].state == OP_READING:
         # The sender was first and may compute: as in `engine_send`.
-        keep_moving(&call)
-    call_end(&call)
+        keep_moving(call)
+    call_end(call)
     return result
 
 
@@ -232,30 +232,30 @@ cdef int engine_recv_promised(engine_t *e, uint32_t peer, uint32_t context, int3
 
 cdef int engine_recv_matched(engine_t *e, message_t *m, void *room, uint64_t length,
                              owner_t *owner, op_t **out) noexcept nogil:
-    cdef call_t call
+    cdef call_t *call
     cdef op_t *op
-    call_begin(&call, e)
-    op = op_new(&call, OP_RECV, m.peer, m.context, m.tag, room, length)
+    call = call_begin(e)
+    op = op_new(call, OP_RECV, m.peer, m.context, m.tag, room, length)
     if op != NULL:
         op.state = OP_POSTED
         op.posted = trace_read(e)
         op_own(op, owner)
         deliver(e, op, m)
         out[0] = op
-    call_end(&call)
+    call_end(call)
     return 0 if op != NULL else -OP_NO_MEMORY
 
 
 cdef bint engine_probe(engine_t *e, uint32_t peer, uint32_t context, int32_t tag,
                        envelope_t *envelope, message_t **taken) noexcept nogil:
-    cdef call_t call
+    cdef call_t *call
     cdef message_t *m
-    call_begin(&call, e)
+    call = call_begin(e)
     m = unexpected_find(e, context, peer, tag)
     if m == NULL:
         # A rare poller must not need many polls to see a first contact.
-        if turn(&call) == 0 and maintain(&call) != 0:
-            turn(&call)
+        if turn(call) == 0 and maintain(call) != 0:
+            turn(call)
         m = unexpected_find(e, context, peer, tag)
     if m != NULL:
         envelope.source = m.peer
@@ -264,14 +264,14 @@ cdef bint engine_probe(engine_t *e, uint32_t peer, uint32_t context, int32_t tag
         if taken != NULL:
             unexpected_remove(e, m)
             taken[0] = m
-    call_end(&call)
+    call_end(call)
     return m != NULL
 
 
 cdef bint engine_cancel(engine_t *e, op_t *op) noexcept nogil:
-    cdef call_t call
+    cdef call_t *call
     cdef bint done = False
-    call_begin(&call, e)
+    call = call_begin(e)
     if op.state == OP_POSTED and revoke_needed(op):
         revoke_start(e, op)
         e.stirred = 1
@@ -288,52 +288,52 @@ cdef bint engine_cancel(engine_t *e, op_t *op) noexcept nogil:
         done = True
     if done:
         op_complete(e, op, OP_CANCELLED)
-    call_end(&call)
+    call_end(call)
     return done
 
 
 cdef bint engine_forsake(engine_t *e, op_t *op) noexcept nogil:
     cdef const protocol_t *protocol
-    cdef call_t call
+    cdef call_t *call
     cdef bint left = False
-    call_begin(&call, e)
+    call = call_begin(e)
     if op.kind == OP_RECV and op.buffer == &op.peek[0]:
         left = True             # only that is written
     elif op.kind == OP_RECV:
         protocol = TABLE.by_code[op.protocol]
-        left = protocol != NULL and protocol.forsake != NULL and protocol.forsake(&call, op)
+        left = protocol != NULL and protocol.forsake != NULL and protocol.forsake(call, op)
         if left:
             op_disown(e, op)    # nor may its peer write there
             op.buffer = NULL
         e.stirred = 1           # what nobody wants may end at once
-    call_end(&call)
+    call_end(call)
     return left
 
 
 cdef int engine_turn(engine_t *e) noexcept nogil:
-    cdef call_t call
+    cdef call_t *call
     cdef int happened
-    call_begin(&call, e)
-    happened = turn(&call)
-    call_end(&call)
+    call = call_begin(e)
+    happened = turn(call)
+    call_end(call)
     return happened
 
 
 cdef bint engine_test(engine_t *e, op_t *op, uint32_t generation, bint waits,
                       uint32_t *epoch) noexcept nogil:
-    cdef call_t call
+    cdef call_t *call
     cdef bint done
-    call_begin(&call, e)
+    call = call_begin(e)
     done = op.generation != generation or op.state == OP_COMPLETE
     if not done:
         if waits and not op.waits & WAITS_HERE:
             waiting_begins(e, op)
         if not waits:
-            look_after(&call)
-        turn(&call)
+            look_after(call)
+        turn(call)
         epoch[0] = e.epoch
         done = op.generation != generation or op.state == OP_COMPLETE
-    call_end(&call)
+    call_end(call)
     return done
 
 
@@ -402,14 +402,14 @@ cdef bint engine_peer_ended(engine_t *e, uint32_t peer) noexcept nogil:
 
 
 cdef bint engine_abandon(engine_t *e, op_t *op, uint32_t generation) noexcept nogil:
-    cdef call_t call
+    cdef call_t *call
     cdef bint ended = False
-    call_begin(&call, e)
+    call = call_begin(e)
     if op.generation == generation and op.state == OP_POSTED and op.peer == ANY_PEER:
         posted_remove(e, op)
         op_complete(e, op, OP_PEER_LOST)
         ended = True
-    call_end(&call)
+    call_end(call)
     return ended
 
 

@@ -209,24 +209,24 @@ cdef class Engine:
 
     def step(self):
         """Make one turn of progress; returns how many things happened."""
-        cdef call_t call
+        cdef call_t *call
         cdef int happened
         with nogil:
-            call_begin(&call, self.c)
-            happened = turn(&call)
+            call = call_begin(self.c)
+            happened = turn(call)
             if happened == 0:
-                happened = maintain(&call)
-            call_end(&call)
+                happened = maintain(call)
+            call_end(call)
         return happened
 
     def connect(self, int peer):
         """Start the connection to `peer`; True once it is up.  Raises ResourceError."""
-        cdef call_t call
+        cdef call_t *call
         cdef int status = 0
-        call_begin(&call, self.c)
+        call = call_begin(self.c)
         if peer != <int> self.c.rank:
-            status = peer_connect(&call, &self.c.peers[peer])
-        call_end(&call)
+            status = peer_connect(call, &self.c.peers[peer])
+        call_end(call)
         if status == OP_LACKING:
             from pyrdv.engine.lacking import error
 
@@ -235,20 +235,20 @@ cdef class Engine:
 
     def peer_gone(self, int peer, bint orderly, text=""):
         """Note from outside (the launcher) that `peer` posts nothing any more, and why."""
-        cdef call_t call
+        cdef call_t *call
         cdef peer_t *p = &self.c.peers[peer]
         if p.state == PEER_SELF:
             return
         # What it had handed over comes first (F7), even over a connection not yet accepted.
         while self.step():
             pass
-        call_begin(&call, self.c)
+        call = call_begin(self.c)
         if not p.gone:
             self.ends[peer] = text
             p.gone = EVENT_CLOSED if orderly else EVENT_LOST
             peer_call(self.c, p)
-        turn(&call)
-        call_end(&call)
+        turn(call)
+        call_end(call)
 
     def cancel_receives(self):
         """Take back all receives that were not matched, for the world ends; returns how many.

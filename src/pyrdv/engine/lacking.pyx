@@ -67,26 +67,26 @@ cdef void try_again(call_t *call) noexcept nogil:
 
 
 cdef int engine_lacking(engine_t *e, op_t *op, uint32_t generation, uint32_t *peer) noexcept nogil:
-    cdef call_t call
+    cdef call_t *call
     cdef int found = 0
-    call_begin(&call, e)
+    call = call_begin(e)
     if op.generation == generation and op.state != OP_COMPLETE and concerned(e, op, peer):
-        try_again(&call)
+        try_again(call)
         if op.generation == generation and op.state != OP_COMPLETE:
             found = concerned(e, op, peer)
-    call_end(&call)
+    call_end(call)
     return found
 
 
 cdef bint engine_source_lacking(engine_t *e, uint32_t source, uint32_t *peer) noexcept nogil:
-    cdef call_t call
+    cdef call_t *call
     cdef int found
-    call_begin(&call, e)
+    call = call_begin(e)
     found = find(e, source, LACK_ACCEPT, peer)
     if found:
-        try_again(&call)
+        try_again(call)
         found = find(e, source, LACK_ACCEPT, peer)
-    call_end(&call)
+    call_end(call)
     return found
 
 
@@ -125,18 +125,18 @@ cdef str reason(Engine engine, uint32_t peer):
 
 cdef int engine_unsent(engine_t *e, uint32_t *peer) noexcept nogil:
     """Is there a send that waits for a connection, which lacks something?"""
-    cdef call_t call
+    cdef call_t *call
     cdef uint32_t rank
     cdef bint found = False
-    call_begin(&call, e)
+    call = call_begin(e)
     for rank in range(e.size):
         if e.peers[rank].queue_head != NULL and lacks(e, rank, LACK_CONNECT):
-            try_again(&call)
+            try_again(call)
             found = e.peers[rank].queue_head != NULL and lacks(e, rank, LACK_CONNECT) != 0
             if found:
                 peer[0] = rank
                 break
-    call_end(&call)
+    call_end(call)
     return found
 
 

@@ -127,7 +127,7 @@ cdef lane_t *lane_lookup(engine_t *e, uint64_t ident) noexcept nogil:
 
 cdef bint lane_register(call_t *call, lane_t *lane, peer_t *p) noexcept nogil:
     """call.  Register the memory of a lane, for WRITEs of `p` if it receives (B4)."""
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     if lane.registered:
         p.fabric.ops.deregister(p.fabric, &lane.local)
         lane.registered = 0
@@ -144,7 +144,7 @@ cdef bint lane_register(call_t *call, lane_t *lane, peer_t *p) noexcept nogil:
 
 cdef lane_t *lane_make(call_t *call, peer_t *p, bint receiving) noexcept nogil:
     """call.  A further lane, in no list and not registered, or NULL: no memory."""
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef uint64_t size = <uint64_t> LANE_BUFFERS * e.lane_bytes
     cdef const figures_t *figures
     cdef lane_t *lane
@@ -184,7 +184,7 @@ cdef lane_t *lane_new(call_t *call, peer_t *p, pool_t *pool, bint receiving) noe
 
 
 cdef lane_t *lane_stand(call_t *call, peer_t *p, bint receiving) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef lane_t *lane = e.standing_free[receiving]
     if lane != NULL and lane.fabric == p.fabric and lane_register(call, lane, p):
         e.standing_free[receiving] = lane.next
@@ -224,7 +224,7 @@ cdef lane_t *pool_pick(pool_t *pool, const peer_t *p) noexcept nogil:
 
 cdef bint pool_extend(call_t *call, peer_t *p, pool_t *pool, bint receiving) noexcept nogil:
     """call.  Have a free lane that `p` can use: a new one, or one of another peer."""
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef lane_t *lane = pool.free
     while lane != NULL and lane.registered:
         lane = lane.next
@@ -323,14 +323,14 @@ cdef bint lane_early(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
 
 
 cdef void lanes_keep(call_t *call, peer_t *p) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     if e.protocol == CHOICE_AUTO and not p.fabric.capabilities & CAP_LOCAL:
         lane_reserve(call, p, False)
         lane_reserve(call, p, True)
 
 
 cdef bint lane_reserve(call_t *call, peer_t *p, bint receiving) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef pool_t *pool = pool_of(e, p, receiving)
     cdef lane_t *lane = pool.free
     if pool.count == 0:

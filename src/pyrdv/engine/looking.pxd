@@ -8,7 +8,7 @@ from pyrdv.engine.trace cimport ticks_now, trace_clock
 
 # Look after the peers if that was not done for `engine.look_ns`.
 cdef inline void look_after(call_t *call) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef uint64_t now = ticks_now()
     trace_clock(e, now)
     if now - e.looked >= e.look_ticks:

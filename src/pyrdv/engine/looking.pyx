@@ -26,7 +26,7 @@ cdef void look_every(engine_t *e, uint64_t ns) noexcept nogil:
 
 
 cdef void look(call_t *call) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     # The length of a tick may have been learned since.
     look_every(e, e.look_ns)
     e.looked = ticks_now()
@@ -35,7 +35,7 @@ cdef void look(call_t *call) noexcept nogil:
 
 
 cdef int32_t peer_unreachable(call_t *call, peer_t *p) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef int _i
     if p.state == PEER_NEW and not p.gone \
             and p.fabric.ops.connect(p.fabric, p.rank) == FABRIC_LOST:

@@ -145,19 +145,19 @@ cdef void grow(index_t *index) noexcept nogil:
 
 
 cdef void posted_reserve(call_t *call) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     if e.posted.entries > e.posted.mask:
         grow(&e.posted)
 
 
 cdef void unexpected_reserve(call_t *call) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     if e.unexpected.entries > e.unexpected.mask:
         grow(&e.unexpected)
 
 
 cdef void unanswered_reserve(call_t *call) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     if e.unanswered.entries > e.unanswered.mask:
         grow(&e.unanswered)
 

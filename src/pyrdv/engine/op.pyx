@@ -42,7 +42,7 @@ cdef enum:
 
 
 cdef bint ops_grow(call_t *call) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef op_t *slab
     cdef op_t **wider
     cdef uint32_t i
@@ -68,7 +68,7 @@ cdef bint ops_grow(call_t *call) noexcept nogil:
 
 
 cdef bint ops_reserve(call_t *call, uint32_t count) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     while e.op_slab_count * OPS_PER_SLAB - e.ops_in_use < count:
         if not ops_grow(call):
             return False
@@ -77,7 +77,7 @@ cdef bint ops_reserve(call_t *call, uint32_t count) noexcept nogil:
 
 cdef op_t *op_new(call_t *call, int kind, uint32_t peer, uint32_t context, int32_t tag,
                   void *buffer, uint64_t length) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef op_t *op
     if e.op_free == NULL and not ops_grow(call):
         return NULL
@@ -266,7 +266,7 @@ cdef inline int device_of(const engine_t *e, const fabric_t *fabric) noexcept no
 
 
 cdef bint region_register(call_t *call, fabric_t *fabric, int access, region *which) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef int status
     call_proven(call)
     while True:
@@ -279,7 +279,7 @@ cdef bint region_register(call_t *call, fabric_t *fabric, int access, region *wh
 
 
 cdef int op_register(call_t *call, op_t *op, uint32_t peer, int access) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef fabric_t *fabric = e.peers[peer].fabric
     if op.flags & OP_REGISTERED and op.local_fabric == fabric:
         return 0
@@ -302,7 +302,7 @@ cdef int op_register(call_t *call, op_t *op, uint32_t peer, int access) noexcept
 
 
 cdef void *memory_new(call_t *call, size_t nbytes) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef void **wider
     cdef void *slab
     call_proven(call)
@@ -378,7 +378,7 @@ cdef void message_release(engine_t *e, message_t *m) noexcept nogil:
 
 
 cdef bint messages_grow(call_t *call) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef uint32_t i
     cdef message_t *slab = <message_t *> memory_new(call, MESSAGES_PER_SLAB * sizeof(message_t))
     if slab == NULL:
@@ -392,7 +392,7 @@ cdef bint messages_grow(call_t *call) noexcept nogil:
 
 
 cdef bint messages_reserve(call_t *call, uint32_t count) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     while e.message_free_count < count:
         if not messages_grow(call):
             return False
@@ -400,7 +400,7 @@ cdef bint messages_reserve(call_t *call, uint32_t count) noexcept nogil:
 
 
 cdef bint data_grow(call_t *call, int c) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef size_t block = <size_t> 64 << c
     cdef size_t total = DATA_SLAB if block < DATA_SLAB else block
     cdef char *slab = <char *> memory_new(call, total)
@@ -415,7 +415,7 @@ cdef bint data_grow(call_t *call, int c) noexcept nogil:
 
 
 cdef bint offers_grow(call_t *call) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef uint32_t i
     cdef offer_t *slab = <offer_t *> memory_new(call, OFFERS_PER_SLAB * sizeof(offer_t))
     if slab == NULL:
@@ -428,7 +428,7 @@ cdef bint offers_grow(call_t *call) noexcept nogil:
 
 
 cdef int pools_reserve(call_t *call) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef int c
     cdef bint well = True
     if e.policy.offers and e.offer_free_count < OFFERS_LOW:

@@ -59,7 +59,7 @@ cdef int add_pools(engine_t *e) except -1:
     cdef char *own
     cdef uint32_t i
     cdef int status
-    cdef call_t call
+    cdef call_t *call
     if e.peers == NULL or index_init(&e.posted) or index_init(&e.unexpected):
         raise MemoryError
     own = <char *> PyMem_Calloc(e.size, each)
@@ -67,9 +67,9 @@ cdef int add_pools(engine_t *e) except -1:
         raise MemoryError
     for i in range(e.size):
         e.peers[i].own = own + <size_t> i * each
-    call_begin(&call, e)
-    status = pools_reserve(&call)
-    call_end(&call)
+    call = call_begin(e)
+    status = pools_reserve(call)
+    call_end(call)
     if status:
         raise MemoryError
     return 0

@@ -45,7 +45,7 @@ cdef void peer_activate(engine_t *e, peer_t *p) noexcept nogil:
 
 
 cdef int peer_connect(call_t *call, peer_t *p) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef int status
     call_proven(call)
     if p.state == PEER_LOST or p.state == PEER_CLOSED or p.state == PEER_DEAF:

@@ -35,6 +35,6 @@ cdef void stir_sleepers(call_t *call) noexcept nogil
 
 # call.  It ends: sleepers look again if the epoch is not what it was.
 cdef inline void wake_sleepers(call_t *call) noexcept nogil:
-    cdef const engine_t *e = call.engine
-    if somebody_sleeps(e) and (e.epoch != call.epoch or e.stirred):
+    cdef const engine_t *e = &call.engine
+    if somebody_sleeps(e) and (e.epoch != e.begun or e.stirred):
         stir_sleepers(call)

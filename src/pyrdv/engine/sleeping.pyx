@@ -96,7 +96,7 @@ cdef bint prepare(engine_t *e, uint32_t epoch) noexcept nogil:
 
 cdef void awake(call_t *call) noexcept nogil:
     """Somebody is awake who slept, and counts no more (S2)."""
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     disarm(e)
     maintain(call)
     if somebody_sleeps(e):
@@ -104,12 +104,12 @@ cdef void awake(call_t *call) noexcept nogil:
 
 
 cdef void stir_sleepers(call_t *call) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef int _turn
     for _turn in range(SETTLING):
         if turn(call) == 0:
             break
-    if e.epoch != call.epoch:
+    if e.epoch != e.begun:
         call_sleepers(e)
     else:
         arm(e)
@@ -128,16 +128,16 @@ cdef bint sleep_prepare(engine_t *e, uint32_t epoch, uint32_t *called) noexcept 
 
 
 cdef void sleep_finish(engine_t *e, uint32_t called) noexcept nogil:
-    cdef call_t call
-    call_begin(&call, e)
+    cdef call_t *call
+    call = call_begin(e)
     e.sleepers -= 1
     trace_event(e, TRACE_WAKE, ANY_PEER)
     if called != e.calls:
         e.called -= 1
         if e.called == 0:
             drain(e.local_fd)
-    awake(&call)
-    call_end(&call)
+    awake(call)
+    call_end(call)
 
 
 cdef bint listener_prepare(engine_t *e, listener_t *listener, uint32_t epoch) noexcept nogil:
@@ -154,7 +154,7 @@ cdef bint listener_prepare(engine_t *e, listener_t *listener, uint32_t epoch) no
 
 
 cdef void finish(call_t *call, listener_t *listener) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     listener.asleep = False
     trace_event(e, TRACE_WAKE, ANY_PEER)
     if listener.called:
@@ -165,10 +165,10 @@ cdef void finish(call_t *call, listener_t *listener) noexcept nogil:
 
 
 cdef void listener_finish(engine_t *e, listener_t *listener) noexcept nogil:
-    cdef call_t call
-    call_begin(&call, e)
-    finish(&call, listener)
-    call_end(&call)
+    cdef call_t *call
+    call = call_begin(e)
+    finish(call, listener)
+    call_end(call)
 
 
 cdef void listener_add(engine_t *e, listener_t *listener) noexcept nogil:
@@ -180,11 +180,11 @@ cdef void listener_add(engine_t *e, listener_t *listener) noexcept nogil:
 
 cdef void listener_remove(engine_t *e, listener_t *listener) noexcept nogil:
     cdef listener_t **link = &e.listeners
-    cdef call_t call
-    call_begin(&call, e)
+    cdef call_t *call
+    call = call_begin(e)
     while link[0] != listener:
         link = &link[0].next
     link[0] = listener.next
     if listener.asleep:
-        finish(&call, listener)
-    call_end(&call)
+        finish(call, listener)
+    call_end(call)

@@ -354,12 +354,6 @@ cdef struct figures_t:          # what messages over one fabric cost
 
 cdef struct engine_t
 
-# A call of the API.  What registers, connects or allocates wants one, and only `call_begin` makes
-# it: so no step gets there (R1) but by `call_running`.
-cdef struct call_t:
-    engine_t *engine
-    uint32_t epoch              # when it began
-
 # How sends meet offers; one file of `speculation` each.  Step-safe, under the lock; * may be NULL.
 cdef struct policy_t:
     uint8_t offers              # receives offer their buffers; else nothing but `arrived` is called
@@ -382,7 +376,17 @@ cdef struct policy_t:
     void (*answered)(engine_t *e, peer_t *p, op_t *op) noexcept nogil
 
 cdef struct engine_t:
+    # What each call reads: one line of the cache.
     uint32_t lock
+    uint32_t begun              # `epoch` when it began
+    uint32_t epoch              # changes whenever a waiter might have something to see
+    uint32_t sleepers           # threads asleep on wait_fd and local_fd
+    uint32_t called             # those of them that were called and have not seen it yet
+    uint32_t listening          # event loops that sleep and were not called
+    uint8_t in_call             # a call runs, and no step by itself
+    uint8_t debug               # assert rules at run time (PYRDV_DEBUG)
+    uint8_t stirred             # what sleepers are armed for may have changed since (sleeping, S6)
+    uint8_t unsettled           # something happened in the last turn; the next may find more
     uint32_t rank, size
     uint32_t eager_units        # units that one peer may have outstanding
     uint64_t eager_max          # payload; 0: the fabric's
@@ -393,8 +397,6 @@ cdef struct engine_t:
     peer_t *active              # peers with something to post
     peer_t *calling             # peers with work that only a call may do
     uint64_t retry_at           # ticks; before, a connection that the system refused is not tried
-    call_t *call                # the one that runs; NULL: none, or a step as a signal makes it
-    uint8_t debug               # assert rules at run time (PYRDV_DEBUG)
     uint32_t starved            # bit c: data class c ran dry; bit 31: messages did
     index_t posted
     uint32_t posted_kinds[4]    # how many posted receives are of each wildcard kind
@@ -455,14 +457,8 @@ cdef struct engine_t:
     uint64_t look_ns            # calls look after the peers so often; 0: by turns only
     uint64_t look_ticks         # the same in ticks
     uint64_t looked             # ticks of the last such look
-    uint32_t sleepers           # threads asleep on wait_fd and local_fd
-    uint32_t called             # those of them that were called and have not seen it yet
     uint32_t calls              # how often such threads were called
     listener_t *listeners       # event loops that sleep now and then
-    uint32_t listening          # those of them that sleep and were not called
-    uint32_t epoch              # changes whenever a waiter might have something to see
-    uint8_t stirred             # what sleepers are armed for may have changed since (sleeping, S6)
-    uint8_t unsettled           # something happened in the last turn; the next may find more
     uint32_t idle_turns         # turns in a row in which nothing happened
     uint32_t busy_turns
     int local_fd                # eventfd: calls sleepers when another thread made progress
@@ -472,3 +468,9 @@ cdef struct engine_t:
     completion batch[POLL_BATCH]
     counters_t counters
     trace_t trace
+
+# An engine in a call of the API: the same memory, and another type.  What registers, connects or
+# allocates wants one, and only `call_begin` makes it, so no step gets there (R1) but by
+# `call_running`.
+cdef struct call_t:
+    engine_t engine

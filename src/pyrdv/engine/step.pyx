@@ -248,20 +248,20 @@ cdef int step(engine_t *e) noexcept nogil:
 
 
 cdef int call_step(call_t *call) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef int happened
     if not e.debug:
         return step(e)
-    e.call = NULL
+    e.in_call = 0
     happened = step(e)
-    e.call = call
+    e.in_call = 1
     if e.calling != NULL:
         happened += step(e)
     return happened
 
 
 cdef void end_peer(call_t *call, peer_t *p) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     note8(&p.state, PEER_LOST if p.broken or p.gone == EVENT_LOST else PEER_CLOSED)
     adjust32(&e.peers_lost, p.state == PEER_LOST)     # partner: engine_deaths
     trace_event(e, TRACE_LOST if p.state == PEER_LOST else TRACE_CLOSED, p.rank)
@@ -275,7 +275,7 @@ cdef void end_peer(call_t *call, peer_t *p) noexcept nogil:
 
 cdef int connect_again(call_t *call, peer_t *p) noexcept nogil:
     """Something waits for the connection to `p`."""
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef int status = OP_LACKING
     # A fabric that lacks nothing any more must not wait: it may have got it by itself.
     cdef bint due = not p.fabric.lacking or ticks_now() >= e.retry_at
@@ -309,7 +309,7 @@ cdef int act(call_t *call, peer_t *p) noexcept nogil:
 
 
 cdef int call_work(call_t *call) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef peer_t *p = e.calling
     cdef peer_t *after
     cdef int happened = 0
@@ -323,7 +323,7 @@ cdef int call_work(call_t *call) noexcept nogil:
 
 
 cdef int maintain(call_t *call) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef int i
     cdef int happened = 0
     e.stirred = 1
@@ -333,7 +333,7 @@ cdef int maintain(call_t *call) noexcept nogil:
 
 
 cdef int keep_moving(call_t *call) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     # A call that comes rarely must not move one chunk each time.
     cdef int happened = 0
     cdef int more = 0
@@ -344,7 +344,7 @@ cdef int keep_moving(call_t *call) noexcept nogil:
 
 
 cdef int turn(call_t *call) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef int happened
     if e.starved or e.message_free_count < MESSAGES_LOW \
             or e.policy.offers and e.offer_free_count < OFFERS_LOW:

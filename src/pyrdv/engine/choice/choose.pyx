@@ -145,7 +145,7 @@ cdef bint place_try(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
 
 cdef int choose_rendezvous(call_t *call, peer_t *p, op_t *op) noexcept nogil:
     """call.  Registered, or to be copied through lanes."""
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     # Where its peer has offered buffers the next message may be written into one.
     cdef bint waited = (p.patience >= PATIENT and p.offer_count == 0 and waiting_here(e, op))
     # While there is memory that can be registered (R1).
@@ -167,7 +167,7 @@ cdef int choose_rendezvous(call_t *call, peer_t *p, op_t *op) noexcept nogil:
 
 
 cdef int choose_send(call_t *call, peer_t *p, op_t *op) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     if op.length <= eager_limit(e, p) or p.queue_head == NULL and place_try(e, p, op):
         return CHOSEN
     return choose_rendezvous(call, p, op)
@@ -220,7 +220,7 @@ cdef offer_t *offer_for(engine_t *e, peer_t *p, const op_t *op) noexcept nogil:
 # The receiver's side -----------------------------------------------------------
 
 cdef bint choose_receive(call_t *call, peer_t *p, op_t *op) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef bint waited = op.waits & WAITS_THERE and waiting_here(e, op)
     cdef bint able = True
     lanes_keep(call, p)

@@ -65,7 +65,7 @@ cdef void end_operation(engine_t *e, peer_t *p, op_t *op, bint everything) noexc
 
 cdef void end_operations(call_t *call, peer_t *p, bint everything) noexcept nogil:
     """A READ or WRITE under way is not touched: it ends through poll (F4)."""
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef uint32_t slab
     cdef int i
     p.queue_head = p.queue_tail = NULL
@@ -91,7 +91,7 @@ cdef int finish_arrived(engine_t *e, peer_t *p, const header_t *h,
 
 cdef int finish_act(call_t *call, peer_t *p) noexcept nogil:
     """End what can never complete now that `p` has finished."""
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     if p.finished != 1:
         return 0
     note8(&p.finished, 2)

@@ -25,7 +25,7 @@ cdef enum:
 
 
 cdef message_t *new_message(call_t *call, uint64_t length) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef message_t *m = message_new(e, length)
     if m == NULL and pools_reserve(call) == 0:
         m = message_new(e, length)
@@ -34,7 +34,7 @@ cdef message_t *new_message(call_t *call, uint64_t length) noexcept nogil:
 
 cdef int loop_send(call_t *call, uint32_t context, int32_t tag, void *data, uint64_t length,
                    bint sync, int content, op_t **out) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef op_t *op = posted_find(e, context, e.rank, tag)
     cdef op_t *sender = NULL
     cdef message_t *m

@@ -195,7 +195,7 @@ cdef void stand_consider(engine_t *e, peer_t *p) noexcept nogil:
 
 cdef int stand_act(call_t *call, peer_t *p) noexcept nogil:
     """Make the buffers that are wanted, of either direction."""
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef standing_t *s
     cdef int way
     if p.finished:
@@ -227,7 +227,7 @@ cdef void stand_gone(call_t *call, peer_t *p, bint everything) noexcept nogil:
         # Messages that were not received lie there still.
         if everything and s.lane != NULL and not s.lane.busy \
                 and (not way or s.used == p.freed[1]):
-            lane_unstand(call.engine, s.lane)
+            lane_unstand(&call.engine, s.lane)
             s.lane = NULL
 
 

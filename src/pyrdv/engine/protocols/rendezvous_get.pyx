@@ -259,7 +259,7 @@ cdef void get_ended(engine_t *e, op_t *op, const completion *c) noexcept nogil:
 
 
 cdef bint get_forsake(call_t *call, op_t *op) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef peer_t *p = &e.peers[op.source]
     if op.state == OP_READY:
         # No READ is under way.  DONE alone is left, and lets the sender go.

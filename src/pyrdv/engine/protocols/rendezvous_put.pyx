@@ -88,7 +88,7 @@ cdef bint predicted(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:
 # The receiver's side -----------------------------------------------------------
 
 cdef void rtr_offer(call_t *call, op_t *op) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef peer_t *p
     cdef rtr_t rtr
     cdef uint32_t ahead
@@ -347,7 +347,7 @@ cdef void offer_queue(call_t *call, node_t *leader) noexcept nogil:
 
 cdef int revoke_act(call_t *call, peer_t *p) noexcept nogil:
     """REVOKED came: cancel what waited for it, offer the rest anew."""
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef uint32_t slab
     cdef int i
     cdef op_t *op
@@ -373,7 +373,7 @@ cdef int revoke_act(call_t *call, peer_t *p) noexcept nogil:
 
 
 cdef void put_gone(call_t *call, peer_t *p, bint everything) noexcept nogil:
-    offers_clear(call.engine, p)
+    offers_clear(&call.engine, p)
     own(p).revoking = REVOKE_NONE
 
 

@@ -62,7 +62,7 @@ cdef bint grow(engine_t *e) noexcept nogil:
 
 
 cdef usage_t *made(call_t *call, uint32_t context, uint32_t peer, int32_t tag) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef usage_t *at = found(e, context, peer, tag)
     if at != NULL:
         return at
@@ -78,7 +78,7 @@ cdef usage_t *made(call_t *call, uint32_t context, uint32_t peer, int32_t tag) n
 
 
 cdef void profile_sent(call_t *call, const op_t *op) noexcept nogil:
-    cdef engine_t *e = call.engine
+    cdef engine_t *e = &call.engine
     cdef usage_t *at
     if e.recording:
         at = made(call, op.context, op.peer, op.tag)

@@ -29,11 +29,11 @@ def recorded(Engine engine not None):
 
 def forbid(Engine engine not None, envelopes):
     """Have `engine` send no RTRs of these envelopes: an iterable of (context, source, tag)."""
-    cdef call_t call
+    cdef call_t *call
     cdef bint well
     for context, source, tag in envelopes:
-        call_begin(&call, engine.c)
-        well = profile_forbid(&call, context, source, tag)
-        call_end(&call)
+        call = call_begin(engine.c)
+        well = profile_forbid(call, context, source, tag)
+        call_end(call)
         if not well:
             raise MemoryError
