@@ -17,7 +17,8 @@ from libc.string cimport memcpy
 
 from pyrdv.engine.calling cimport peer_call
 from pyrdv.engine.choice.choose cimport CHOSEN_LATER, CHOSEN_NEVER, choose_now
-from pyrdv.engine.event cimport TRACE_CLOSED, TRACE_END, TRACE_LOST
+from pyrdv.engine.ending cimport end_peer, finish_peer
+from pyrdv.engine.event cimport TRACE_END
 from pyrdv.engine.lanes cimport LANE_ID
 from pyrdv.engine.matching cimport unanswered_reserve, unexpected_reserve
 from pyrdv.engine.op cimport op_complete, op_lookup, pools_reserve
@@ -26,7 +27,6 @@ from pyrdv.engine.peer cimport (
 from pyrdv.engine.protocols.contract cimport (
     SERVED, SERVED_AGAIN, VERDICT_ILLEGAL, VERDICT_KEPT, VERDICT_TAKEN, kind_t)
 from pyrdv.engine.protocols.done cimport done_serve
-from pyrdv.engine.protocols.finish cimport end_operations
 from pyrdv.engine.protocols.pipe_out cimport pipe_written
 from pyrdv.engine.protocols.superpipeline cimport pipe_turn
 from pyrdv.engine.protocols.table cimport KIND_NUMBERS, protocol_table, table_t
@@ -35,7 +35,7 @@ from pyrdv.engine.state cimport (
     MESSAGES_LOW, OFFERS_LOW, OP_DONE_ONLY, OP_INVALID, OP_LACKING, OP_NOT_REGISTERED, OP_PEER_LOST,
     PEER_CLOSED, PEER_LOST, PEER_NEW, PEER_UP, POLL_BATCH, SERVE_LIMIT, call_t, engine_t, op_t,
     peer_t)
-from pyrdv.engine.trace cimport trace_event, trace_op
+from pyrdv.engine.trace cimport trace_op
 from pyrdv.engine.wire cimport (
     CONTENT_OBJECT, PACKET_ADVICE, WIRE_GRANT, WIRE_HEADER, WIRE_RTR, WIRE_RTS, grant_t, header_t,
     rtr_t, rts_t)
@@ -260,19 +260,6 @@ cdef int call_step(call_t *call) noexcept nogil:
     return happened
 
 
-cdef void end_peer(call_t *call, peer_t *p) noexcept nogil:
-    cdef engine_t *e = &call.engine
-    note8(&p.state, PEER_LOST if p.broken or p.gone == EVENT_LOST else PEER_CLOSED)
-    adjust32(&e.peers_lost, p.state == PEER_LOST)     # partner: engine_deaths
-    trace_event(e, TRACE_LOST if p.state == PEER_LOST else TRACE_CLOSED, p.rank)
-    if not p.finished:
-        note8(&p.finished, 2)
-        adjust32(&e.peers_left, -1)
-    if p.broken:
-        p.fabric.ops.disconnect(p.fabric, p.rank)
-    end_operations(call, p, True)
-
-
 cdef int connect_again(call_t *call, peer_t *p) noexcept nogil:
     """Something waits for the connection to `p`."""
     cdef engine_t *e = &call.engine
@@ -303,6 +290,9 @@ cdef int act(call_t *call, peer_t *p) noexcept nogil:
         return 0
     for i in range(TABLE.acting_count):
         happened += TABLE.acting[i].act(call, p)
+    if p.finished == 1:
+        finish_peer(call, p)
+        happened += 1
     if p.state == PEER_NEW and (p.active or p.queue_head != NULL or p.ready_head != NULL):
         happened += connect_again(call, p)
     return happened

@@ -59,7 +59,7 @@ cdef struct protocol_t:
     # call.  Do for `p`, which is alive, what a step could not.  Returns how many things happened.
     int (*act)(call_t *call, peer_t *p) noexcept nogil
     # call.  Nothing comes from `p` any more; `all`: nor can anything go there, or be read from its
-    # memory.  Its operations are ended by others (`finish`).
+    # memory.  Its operations are ended by others (`ending`).
     void (*peer_gone)(call_t *call, peer_t *p, bint everything) noexcept nogil
     # What the protocol keeps per peer: bytes, all 0 at first, and where they are in `peer_t.own`.
     uint32_t peer_bytes

@@ -18,6 +18,8 @@ cdef table_t table
 
 cdef int add(protocol_t *row) except -1:
     cdef int i
+    if row.name == NULL:
+        raise ImportError("a protocol imports the table of protocols, before it is in it")
     if row.code:
         table.by_code[row.code] = row
     for i in range(row.kind_count):
