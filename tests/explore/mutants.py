@@ -5,6 +5,7 @@ in it, switched by a number, and ``python -m tests.explore.mutants NUMBER``, run
 says what the explorer finds (number 0: none is planted).
 """
 
+import ctypes
 import os
 import shutil
 import subprocess
@@ -232,9 +233,22 @@ def programs_for_mutants(number, shown_by=None):
         yield name, program, {"prompt": True}, ()
 
 
+def fill_freed_memory():
+    """Have the C library fill what is given back, all but its smallest pieces.
+
+    It would hold the data of a run's messages, which are those of the next run too: a buffer that
+    is read before it was written would look right.
+    """
+    m_perturb = -6              # of mallopt(3)
+    if not ctypes.CDLL(None).mallopt(m_perturb, 0xA5):
+        raise RuntimeError("mallopt(M_PERTURB) failed: planted faults need the GNU C library")
+
+
 def plant(number):
-    """Switch mutant `number` on."""
+    """Switch mutant `number` on, in a process of its own."""
     import importlib
+
+    fill_freed_memory()
 
     for _, where, *_ in MUTANTS:
         module = importlib.import_module(f"pyrdv.{where.removesuffix('.pyx').replace('/', '.')}")
