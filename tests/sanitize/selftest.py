@@ -26,11 +26,13 @@ int overrun(int at) {
 int shift(int by) { return 1 << by; }
 static int count, inside;
 void add(void) {
-    /* Both at once: one behind the other is ordered by the GIL.  Relaxed orders nothing. */
+    /* Both at once: one behind the other is ordered by the GIL.  Relaxed orders nothing.
+       Many times: two accesses of the same instant can miss each other in the shadow memory. */
     __atomic_add_fetch(&inside, 1, __ATOMIC_RELAXED);
     while (__atomic_load_n(&inside, __ATOMIC_RELAXED) < 2) {
     }
-    count++;
+    for (int time = 0; time < 1000; time++)
+        count++;
 }
 """
 
