@@ -279,6 +279,21 @@ def test_read_of_what_is_not_there_is_refused(world):
     ends.until(lambda: ends.packets(1) == [b"still here"])
 
 
+@pytest.mark.parametrize("size", (1, 5000, 300_000))
+def test_read_into_a_sink_without_a_region(world, size):
+    """CAP_FREE_SINK: where the fabric has it, the sink may have been registered or not."""
+    ends = Ends(world, seed=size)
+    source, remote, sink, local = source_and_sink(ends, size)
+    driver = ends.drivers[0]
+    request = driver.read_request(local, 0, remote.address, remote.key, size, 7)
+    if driver.free_sinks:
+        local.deregister()
+    assert ends.post(0, 1, request) == OK
+    ends.until(lambda: ends.events[0])
+    assert ends.events[0] == [(READ, 1, 7, OK)]
+    assert sink == source
+
+
 @pytest.mark.parametrize("polls", [0, 1, 3, 10])
 def test_discarded_read_touches_nothing(world, polls):
     """F4, F5: its completion comes, and what is fenced behind it goes."""

@@ -25,7 +25,7 @@ from pyrdv.engine.state cimport (
     OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING, OP_RECV, OP_REGISTERED, OP_SEND,
     OP_SYNC, OP_WAITING, OP_WRITING, PEER_CLOSED, PEER_LOST, PEER_NEW, PEER_SELF, PEER_UP,
     PROMISE_GIVEN, PROTOCOL_NONE, WAITS_HERE, call_t, engine_t, message_t, op_t, peer_t)
-from pyrdv.engine.step cimport announce, call_step, keep_moving, maintain, turn
+from pyrdv.engine.step cimport announce, call_step, keep_moving, maintain, refill, turn
 from pyrdv.engine.trace cimport trace_op, trace_post, trace_read, trace_sent
 from pyrdv.engine.wire cimport CONTENT_BUFFER, CONTENT_OBJECT
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_OK
@@ -41,6 +41,14 @@ cdef enum:
 
 
 cdef const table_t *TABLE = protocol_table()
+
+
+cdef void reserve(call_t *call, op_t *op) noexcept nogil:
+    """Steps by themselves go on with `op`, which was posted: take what they will need (R1)."""
+    cdef int i
+    refill(call)
+    for i in range(TABLE.reserving_count):
+        TABLE.reserving[i].reserve(call, op)
 
 
 cdef int send_locked(call_t *call, uint32_t peer, uint32_t context, int32_t tag, void *data,
@@ -98,6 +106,8 @@ cdef int send_locked(call_t *call, uint32_t peer, uint32_t context, int32_t tag,
         trace_op(e, TRACE_CHOOSE, op, length, 0, 0)
     if p.queue_head != NULL or announce(e, p, op) == SERVED_AGAIN:
         queue_append(e, p, op)
+    if e.unattended:
+        reserve(call, op)
     out[0] = op
     return 1
 
@@ -211,6 +221,8 @@ cdef int recv_call(engine_t *e, int kind, uint32_t peer, uint32_t context, int32
             call_step(call)
         if not promised and out[0].state == OP_POSTED:
             rtr_offer(call, out[0])
+    if e.unattended and result == 0 and not waits:
+        reserve(call, out[0])
     if result == 0 and out[0].state == OP_READING:
         # The sender was first and may compute: as in `engine_send`.
         keep_moving(call)
@@ -241,6 +253,8 @@ cdef int engine_recv_matched(engine_t *e, message_t *m, void *room, uint64_t len
         op.posted = trace_read(e)
         op_own(op, owner)
         deliver(e, op, m)
+        if e.unattended:
+            reserve(call, op)
         out[0] = op
     call_end(call)
     return 0 if op != NULL else -OP_NO_MEMORY

@@ -22,6 +22,8 @@ cdef int lanes_configure(engine_t *e, given) except -1
 cdef void lanes_keep(call_t *call, peer_t *p) noexcept nogil
 # call.  Have a lane of that direction for messages with `p`; False: there can be none now.
 cdef bint lane_reserve(call_t *call, peer_t *p, bint receiving) noexcept nogil
+# call.  Have a free one that `p` may use as it is (B4), so a step can take it; False: as above.
+cdef bint lane_spare(call_t *call, peer_t *p, bint receiving) noexcept nogil
 # call.  A lane of that direction for standing buffers of `p`, which is in no pool; NULL: there can
 # be none.
 cdef lane_t *lane_stand(call_t *call, peer_t *p, bint receiving) noexcept nogil

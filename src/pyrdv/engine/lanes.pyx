@@ -342,6 +342,17 @@ cdef bint lane_reserve(call_t *call, peer_t *p, bint receiving) noexcept nogil:
     return pool.used or lane_register(call, pool.free, p)
 
 
+cdef bint lane_spare(call_t *call, peer_t *p, bint receiving) noexcept nogil:
+    cdef pool_t *pool = pool_of(&call.engine, p, receiving)
+    cdef const lane_t *lane = pool.free
+    while lane != NULL and not fits(lane, p):
+        lane = lane.next
+    if lane == NULL and pipe_peer(p).used[receiving] == 0:
+        # One of its own, beyond the others' (B3): theirs are spared for them.
+        lane = lane_new(call, p, pool, receiving)
+    return lane != NULL or pool_extend(call, p, pool, receiving)
+
+
 cdef bint lane_idle(engine_t *e, peer_t *p, bint receiving) noexcept nogil:
     cdef pool_t *pool = pool_of(e, p, receiving)
     cdef const lane_t *lane = pool.free

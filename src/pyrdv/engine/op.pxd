@@ -6,8 +6,8 @@ marked *call* may allocate; the rest is step-safe.
 """
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
-from pyrdv.engine.state cimport call_t, engine_t, message_t, op_t
-from pyrdv.fabrics.contract cimport fabric_t, region
+from pyrdv.engine.state cimport OP_REGISTERED, call_t, engine_t, message_t, op_t
+from pyrdv.fabrics.contract cimport CAP_FREE_SINK, fabric_t, region
 from pyrdv.memory.mappings cimport cache_name, cache_t, owner_t
 
 # call.  A fresh operation, or NULL when memory is exhausted.
@@ -43,9 +43,14 @@ cdef void op_release(engine_t *e, op_t *op) noexcept nogil
 # call.  Register the memory that `which` names, filling in its key.  If there is no room, what the
 # cache of registrations keeps unused is given up.
 cdef bint region_register(call_t *call, fabric_t *fabric, int access, region *which) noexcept nogil
-# call.  Make op.buffer usable for transfers through the peer's fabric, by what the cache keeps or
-# for this operation alone; 0 or OP_NOT_REGISTERED.
-cdef int op_register(call_t *call, op_t *op, uint32_t peer, int access) noexcept nogil
+# call.  Make op.buffer usable for transfers through `fabric`, by what the cache keeps or for this
+# operation alone; 0 or OP_NOT_REGISTERED.
+cdef int op_register(call_t *call, op_t *op, fabric_t *fabric, int access) noexcept nogil
+# The data of receive `op` can be read into its buffer through `fabric` as it is.
+cdef inline bint op_sinks(const op_t *op, const fabric_t *fabric) noexcept nogil:
+    return fabric.capabilities & CAP_FREE_SINK or (
+        op.flags & OP_REGISTERED and op.local_fabric == fabric)
+
 
 # Give the engine its cache of registrations, and that its fabrics; once.  `everywhere`: keep them
 # also where registering costs nothing.

@@ -278,10 +278,9 @@ cdef bint region_register(call_t *call, fabric_t *fabric, int access, region *wh
             return False
 
 
-cdef int op_register(call_t *call, op_t *op, uint32_t peer, int access) noexcept nogil:
+cdef int op_register(call_t *call, op_t *op, fabric_t *fabric, int access) noexcept nogil:
     cdef engine_t *e = &call.engine
-    cdef fabric_t *fabric = e.peers[peer].fabric
-    if op.flags & OP_REGISTERED and op.local_fabric == fabric:
+    if op.flags & OP_REGISTERED and op.local_fabric == fabric and not access & ~op.access:
         return 0
     unregister(e, op)
     if op.owner != NULL:
@@ -296,6 +295,7 @@ cdef int op_register(call_t *call, op_t *op, uint32_t peer, int access) noexcept
         return OP_NOT_REGISTERED
     trace_op(e, TRACE_REGISTER, op, op.length, 0, 0)
     op.local_fabric = fabric
+    op.access = <uint8_t> access
     op.flags |= OP_REGISTERED
     e.regions_in_use += 1
     return 0

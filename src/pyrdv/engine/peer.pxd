@@ -5,6 +5,7 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 
 from pyrdv.engine.state cimport call_t, engine_t, op_t, peer_t
 from pyrdv.engine.wire cimport header_t
+from pyrdv.fabrics.contract cimport fabric_t
 
 # Have the peer served by the following turns.
 cdef void peer_activate(engine_t *e, peer_t *p) noexcept nogil
@@ -18,8 +19,8 @@ cdef void peers_abandon(engine_t *e) noexcept nogil
 cdef void announcement_posted(engine_t *e, peer_t *p, const header_t *h) noexcept nogil
 # The units that an eager message of `length` bytes costs.
 cdef uint32_t eager_cost(uint64_t length) noexcept nogil
-# Largest payload that goes eager to this peer when credits allow.
-cdef uint64_t eager_limit(engine_t *e, peer_t *p) noexcept nogil
+# Largest payload that goes eager through `fabric` when credits allow.
+cdef uint64_t eager_limit(engine_t *e, const fabric_t *fabric) noexcept nogil
 # May `length` bytes go eager now?  Has the peer been served that much?
 cdef bint eager_allowed(engine_t *e, peer_t *p, uint64_t length) noexcept nogil
 # Had the sender of an arriving eager message credit for it (R8)?

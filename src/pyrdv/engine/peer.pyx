@@ -93,9 +93,9 @@ cdef uint32_t eager_cost(uint64_t length) noexcept nogil:
     return MESSAGE_UNITS + <uint32_t> ((length + UNIT - 1) // UNIT)
 
 
-cdef uint64_t eager_limit(engine_t *e, peer_t *p) noexcept nogil:
-    cdef uint64_t limit = e.eager_max if e.eager_max else p.fabric.eager_max
-    cdef uint64_t room = p.fabric.packet_max - WIRE_HEADER
+cdef uint64_t eager_limit(engine_t *e, const fabric_t *fabric) noexcept nogil:
+    cdef uint64_t limit = e.eager_max if e.eager_max else fabric.eager_max
+    cdef uint64_t room = fabric.packet_max - WIRE_HEADER
     return limit if limit < room else room
 
 

@@ -202,6 +202,7 @@ cdef struct op_t:
     uint64_t posted             # ticks when it was started; 0: not known yet
     uint32_t line               # of the program that started it, by Engine.lines; 0: not known
     uint8_t told                # its post is in the trace
+    uint8_t access              # if OP_REGISTERED: what for (access_flag)
     uint8_t promised            # promise_state
     char peek[24]               # objects that the room does not hold: how they begin (op_matched)
 
@@ -393,6 +394,7 @@ cdef struct engine_t:
     fabric_t *fabrics[FABRICS_MAX]
     int fabric_count
     uint8_t polled              # some fabric's READs advance only by polls
+    uint8_t unattended          # steps by themselves go on with what calls post
     peer_t *peers
     peer_t *active              # peers with something to post
     peer_t *calling             # peers with work that only a call may do

@@ -10,6 +10,8 @@ cdef int step(engine_t *e) noexcept nogil
 cdef int call_step(call_t *call) noexcept nogil
 # call.  Further steps while READs or WRITEs need polls; how many things happened.
 cdef int keep_moving(call_t *call) noexcept nogil
+# call.  Have free what steps take from pools.
+cdef void refill(call_t *call) noexcept nogil
 # call.  step, and what only a call may do: refill pools, connect, end peers,
 # now and then accept connections.
 cdef int turn(call_t *call) noexcept nogil

@@ -333,9 +333,8 @@ cdef int keep_moving(call_t *call) noexcept nogil:
     return happened
 
 
-cdef int turn(call_t *call) noexcept nogil:
+cdef void refill(call_t *call) noexcept nogil:
     cdef engine_t *e = &call.engine
-    cdef int happened
     if e.starved or e.message_free_count < MESSAGES_LOW \
             or e.policy.offers and e.offer_free_count < OFFERS_LOW:
         pools_reserve(call)
@@ -343,6 +342,12 @@ cdef int turn(call_t *call) noexcept nogil:
         unexpected_reserve(call)
     if e.unanswered.entries > e.unanswered.mask:
         unanswered_reserve(call)
+
+
+cdef int turn(call_t *call) noexcept nogil:
+    cdef engine_t *e = &call.engine
+    cdef int happened
+    refill(call)
     happened = call_step(call) + keep_moving(call)
     if e.calling != NULL:
         happened += call_work(call)

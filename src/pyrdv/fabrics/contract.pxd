@@ -93,6 +93,7 @@ cdef enum capability:
     CAP_SOFT = 64           # a processor does the device's work: a packet costs as much as copying
                             # many kilobytes
     CAP_BEHIND = 128        # SENDs may be behind WRITEs (F9)
+    CAP_FREE_SINK = 256     # the sink of a READ needs no region
 
 cdef struct work_request:
     uint8_t opcode
@@ -101,7 +102,7 @@ cdef struct work_request:
     const void *header      # SEND
     void *local             # SEND: payload; READ: sink; WRITE: source
     uint64_t length         # of the payload or the transfer, bytes
-    uint64_t local_key      # READ/WRITE: key of a region that holds local
+    uint64_t local_key      # READ/WRITE: key of a region that holds local (CAP_FREE_SINK)
     uint64_t remote         # READ/WRITE: address in the peer
     uint64_t remote_key     # READ/WRITE: the peer's region key
     uint64_t id             # READ/WRITE: comes back in the completion

@@ -8,12 +8,14 @@ from cpython.buffer cimport PyBUF_WRITABLE, PyBUF_SIMPLE, PyBuffer_Release, PyOb
 from libc.stdint cimport int32_t, uint64_t
 
 from pyrdv.engine.calls cimport (
-    SEND_WAITS, engine_cancel, engine_forsake, engine_probe, engine_recv, engine_recv_matched,
-    engine_release, engine_send, engine_turn, engine_wanted, envelope_t)
+    SEND_WAITS, engine_cancel, engine_forsake, engine_lock_try, engine_probe, engine_recv,
+    engine_recv_matched, engine_release, engine_send, engine_turn, engine_unlock, engine_wanted,
+    envelope_t)
 from pyrdv.engine.engine cimport Engine
 from pyrdv.engine.state cimport (
     ANY_PEER, ANY_TAG_, OP_CANCELLED, OP_COMPLETE, OP_RECV, OP_TRUNCATED, engine_t, message_t,
     op_t)
+from pyrdv.engine.step cimport step
 from pyrdv.engine.trace cimport trace_pair, trace_read
 from pyrdv.instruments.fingerprint cimport engine_fingerprint
 from pyrdv.memory.mappings cimport owner_t
@@ -195,6 +197,30 @@ cdef class Driver:
                                NULL, &one.op):
             raise MemoryError
         return one
+
+    @property
+    def unattended(self):
+        """Whether calls take all that steps by themselves will need for what they post."""
+        return self.engine.c.unattended
+
+    @unattended.setter
+    def unattended(self, bint value):
+        self.engine.c.unattended = value
+
+    def step(self):
+        """One step by itself, as a signal makes it; returns how many things happened.
+
+        Returns
+        -------
+        int
+            -1: a call holds the lock.
+        """
+        cdef engine_t *e = self.engine.c
+        cdef int happened = -1
+        if engine_lock_try(&e.lock):
+            happened = step(e)
+            engine_unlock(&e.lock)
+        return happened
 
     @property
     def moving(self):

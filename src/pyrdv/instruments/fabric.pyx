@@ -13,7 +13,8 @@ from libc.string cimport memset
 from pyrdv.fabrics.contract cimport (
     ACCESS_LOCAL, ACCESS_REMOTE_READ, ACCESS_REMOTE_WRITE, EVENT_CLOSED, EVENT_LOST, EVENT_PACKET,
     EVENT_READ, EVENT_WRITE, FABRIC_AGAIN, FABRIC_FAILED, FABRIC_INVALID, FABRIC_LOST, FABRIC_OK,
-    CAP_BEHIND, WR_BEHIND, WR_FENCE, WR_READ, WR_SEND, WR_SIGNALED, WR_WRITE, Fabric, completion,
+    CAP_BEHIND, CAP_FREE_SINK, WR_BEHIND, WR_FENCE, WR_READ, WR_SEND, WR_SIGNALED, WR_WRITE, Fabric,
+    completion,
     work_request)
 
 OK = FABRIC_OK
@@ -87,6 +88,11 @@ cdef class Driver:
     def able_behind(self):
         """Whether SENDs may be behind WRITEs (F9)."""
         return self.fabric.handle.capabilities & CAP_BEHIND != 0
+
+    @property
+    def free_sinks(self):
+        """Whether the sink of a READ needs no region."""
+        return self.fabric.handle.capabilities & CAP_FREE_SINK != 0
 
     @property
     def packet_max(self):

@@ -16,9 +16,9 @@ cdef int choose_send(call_t *call, peer_t *p, op_t *op) noexcept nogil
 cdef int choose_now(engine_t *e, peer_t *p, op_t *op) noexcept nogil
 # Can a send of `length` bytes go eager, before any operation is made?
 cdef bint choose_eager(engine_t *e, peer_t *p, uint64_t length) noexcept nogil
-# call.  The data of receive `op` can be read: is it, or does it come through a lane?  False: its
-# memory cannot be registered, and PYRDV_PROTOCOL forbids to copy.
-cdef bint choose_receive(call_t *call, peer_t *p, op_t *op) noexcept nogil
+# The data of receive `op` can be read: is it, or does it come through a lane?  Returns `chosen`;
+# NEVER: its memory cannot be registered, and PYRDV_PROTOCOL forbids to copy.
+cdef int choose_receive(engine_t *e, peer_t *p, op_t *op) noexcept nogil
 # The offer that send `op`, whose turn it is and whose memory is registered, may use; or NULL.
 cdef offer_t *offer_for(engine_t *e, peer_t *p, const op_t *op) noexcept nogil
 # A message of `length` bytes came by RTS: does its sender want for standing buffers?

@@ -31,7 +31,7 @@ from pyrdv.engine.choice.rule cimport decision_t, facts_t, rule_place, rule_read
 from pyrdv.engine.choice.waiting cimport waiting_here
 from pyrdv.engine.event cimport TRACE_CHOOSE, TRACE_CREDIT
 from pyrdv.engine.lanes cimport lane_idle, lane_reserve, lanes_keep
-from pyrdv.engine.op cimport op_register, op_wanted
+from pyrdv.engine.op cimport op_register, op_sinks, op_wanted
 from pyrdv.engine.peer cimport eager_allowed, eager_limit
 from pyrdv.engine.protocols.placed cimport place_able, place_fill, place_ready, stand_consider
 from pyrdv.engine.state cimport (
@@ -116,7 +116,7 @@ cdef bint copying_pays(engine_t *e, peer_t *p, op_t *op, uint64_t length, int ac
 # The sender's side -------------------------------------------------------------
 
 cdef bint choose_eager(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:
-    return length <= eager_limit(e, p) and eager_allowed(e, p, length)
+    return length <= eager_limit(e, p.fabric) and eager_allowed(e, p, length)
 
 
 cdef bint placing_pays(engine_t *e, peer_t *p, op_t *op, decision_t *found) noexcept nogil:
@@ -151,7 +151,7 @@ cdef int choose_rendezvous(call_t *call, peer_t *p, op_t *op) noexcept nogil:
     # While there is memory that can be registered (R1).
     lanes_keep(call, p)
     if not copying_pays(e, p, op, op.length, ACCESS_REMOTE_READ, True, waited):
-        if op_register(call, op, p.rank, ACCESS_REMOTE_READ) == 0:
+        if op_register(call, op, p.fabric, ACCESS_REMOTE_READ) == 0:
             return CHOSEN
         op.reason = REASON_REFUSED
     if e.protocol != CHOICE_GET and lane_reserve(call, p, False):
@@ -168,7 +168,7 @@ cdef int choose_rendezvous(call_t *call, peer_t *p, op_t *op) noexcept nogil:
 
 cdef int choose_send(call_t *call, peer_t *p, op_t *op) noexcept nogil:
     cdef engine_t *e = &call.engine
-    if op.length <= eager_limit(e, p) or p.queue_head == NULL and place_try(e, p, op):
+    if op.length <= eager_limit(e, p.fabric) or p.queue_head == NULL and place_try(e, p, op):
         return CHOSEN
     return choose_rendezvous(call, p, op)
 
@@ -191,6 +191,8 @@ cdef int choose_again(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
         decide(op, PROTOCOL_EAGER, REASON_SIZE)
         return CHOSEN
     if op.protocol == PROTOCOL_NONE and op.length == 0:
+        decide(op, PROTOCOL_GET, REASON_CREDIT)
+    elif op.protocol == PROTOCOL_NONE and op.flags & OP_REGISTERED:
         decide(op, PROTOCOL_GET, REASON_CREDIT)
     elif op.protocol == PROTOCOL_NONE:
         if call == NULL:
@@ -219,22 +221,38 @@ cdef offer_t *offer_for(engine_t *e, peer_t *p, const op_t *op) noexcept nogil:
 
 # The receiver's side -----------------------------------------------------------
 
-cdef bint choose_receive(call_t *call, peer_t *p, op_t *op) noexcept nogil:
-    cdef engine_t *e = &call.engine
+cdef bint receive_copied(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     cdef bint waited = op.waits & WAITS_THERE and waiting_here(e, op)
-    cdef bint able = True
+    return copying_pays(e, p, op, op_wanted(op), ACCESS_LOCAL, False, waited)
+
+
+cdef int choose_sink(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+    """Receive `op` cannot be read into its buffer as it is."""
+    cdef call_t *call = call_running(e)
+    if call == NULL:
+        peer_call(e, p)
+        return CHOSEN_LATER
     lanes_keep(call, p)
-    if not copying_pays(e, p, op, op_wanted(op), ACCESS_LOCAL, False, waited) \
-            and op_register(call, op, p.rank, ACCESS_LOCAL):
-        decide(op, PROTOCOL_PIPELINE, REASON_REFUSED)
-        able = e.protocol != CHOICE_GET
-    trace_op(e, TRACE_CHOOSE, op, op_wanted(op), 0, 0)
-    return able
+    if receive_copied(e, p, op) or op_register(call, op, p.fabric, ACCESS_LOCAL) == 0:
+        return CHOSEN
+    decide(op, PROTOCOL_PIPELINE, REASON_REFUSED)
+    return CHOSEN_NEVER if e.protocol == CHOICE_GET else CHOSEN
+
+
+cdef int choose_receive(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+    cdef int status = CHOSEN
+    if op_sinks(op, p.fabric):
+        receive_copied(e, p, op)
+    else:
+        status = choose_sink(e, p, op)
+    if status != CHOSEN_LATER:
+        trace_op(e, TRACE_CHOOSE, op, op_wanted(op), 0, 0)
+    return status
 
 
 cdef void place_missed(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:
     cdef double placing, reading
-    if e.protocol == CHOICE_GET or not eager_limit(e, p) < length <= e.lane_bytes \
+    if e.protocol == CHOICE_GET or not eager_limit(e, p.fabric) < length <= e.lane_bytes \
             or not place_able(e, p):
         return
     if e.protocol == CHOICE_PIPELINE or figures_place(&e.figures[fabric_index(e, p)], length,

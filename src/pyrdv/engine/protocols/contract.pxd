@@ -40,6 +40,9 @@ cdef struct protocol_t:
     uint8_t code                # protocol_code; NONE: it moves no messages
     uint8_t kind_count
     kind_t kinds[KINDS_MOST]
+    # call.  `op` was posted, and steps by themselves go on with it (`engine_t.unattended`): take
+    # what it will need if this protocol moves it.  What cannot be had is left to a later call.
+    void (*reserve)(call_t *call, op_t *op) noexcept nogil
     # Send `op` of connected peer `p` is next, and chosen for this protocol: announce it.  Returns a
     # fabric_status; FABRIC_OK: the operation is announced, and may be complete.
     int (*start)(engine_t *e, peer_t *p, op_t *op) noexcept nogil

@@ -17,33 +17,34 @@ truncation (R6: later messages are not harmed).  A READ is cut by the fabric's
 from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memset
 
-from pyrdv.engine.calling cimport call_running, peer_call
-from pyrdv.engine.choice.choose cimport choose_receive, place_missed
+from pyrdv.engine.calling cimport peer_call
+from pyrdv.engine.choice.choose cimport (
+    CHOSEN, CHOSEN_LATER, CHOSEN_NEVER, choose_receive, place_missed)
 from pyrdv.engine.choice.waiting cimport waiting_here
 from pyrdv.engine.control cimport control_post, control_request, header_fill
 from pyrdv.engine.event cimport TRACE_ANNOUNCE, TRACE_BEGIN
 from pyrdv.engine.matching cimport message_keep, posted_find, posted_remove
 from pyrdv.engine.op cimport (
     message_new, message_release, op_complete, op_cookie, op_fit, op_lookup,
-    op_matched, op_wanted)
-from pyrdv.engine.peer cimport announcement_posted, ready_append
+    op_matched, op_register, op_sinks, op_wanted)
+from pyrdv.engine.peer cimport announcement_posted, eager_limit, ready_append
 from pyrdv.engine.protocols.contract cimport (
     SERVED, SERVED_AGAIN, VERDICT_ILLEGAL, VERDICT_KEPT, VERDICT_TAKEN, protocol_t)
 from pyrdv.engine.protocols.done cimport done_fill, done_start
 from pyrdv.engine.protocols.pipe_in cimport pipe_receive
 from pyrdv.engine.speculation.adaptation cimport advice
 from pyrdv.engine.state cimport (
-    CHOICE_PIPELINE, OP_DONE_ONLY, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST, OP_READING,
-    OP_READY, OP_RECV, OP_REFUSED, OP_REGISTERED, OP_SEND, OP_UNWANTED, OP_WAITING, PAIR_ACK,
-    PEER_NEW, PEER_UP, PROTOCOL_GET, PROTOCOL_PIPELINE, REASON_ASKED, REASON_PEER, WAITS_THERE,
-    call_t, engine_t, message_t, op_t, peer_t)
+    ANY_PEER, CHOICE_PIPELINE, OP_DONE_ONLY, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST,
+    OP_POSTED, OP_QUEUED, OP_READING, OP_READY, OP_RECV, OP_REFUSED, OP_SEND, OP_UNWANTED,
+    OP_WAITING, PAIR_ACK, PEER_NEW, PEER_UP, PROTOCOL_GET, PROTOCOL_NONE, PROTOCOL_PIPELINE,
+    REASON_ASKED, REASON_PEER, WAITS_THERE, call_t, engine_t, message_t, op_t, peer_t)
 from pyrdv.engine.trace cimport trace_op
 from pyrdv.engine.wire cimport (
     PACKET_ADVICE, PACKET_PIPED, PACKET_RESUME_RTR, PACKET_RTS, PACKET_RTS_ACK, PACKET_STOP_RTR,
     PACKET_WAITING, WIRE_HEADER, WIRE_RTS, header_t, rts_t)
 from pyrdv.fabrics.contract cimport (
-    FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, WR_FENCE, WR_READ, WR_SIGNALED,
-    completion, work_request)
+    ACCESS_LOCAL, ACCESS_REMOTE_READ, CAP_FREE_SINK, FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK,
+    WR_FENCE, WR_READ, WR_SIGNALED, completion, fabric_t, work_request)
 
 
 cdef enum:
@@ -214,27 +215,27 @@ cdef int get_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
 
 
 cdef int get_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
-    cdef call_t *call = call_running(e)
+    cdef int status = CHOSEN
     if p.state != PEER_UP:
         if p.state == PEER_NEW:
             peer_call(e, p)
             return SERVED_AGAIN
         op_complete(e, op, OP_PEER_LOST)
         return SERVED
-    if not op.flags & OP_REGISTERED or op.local_fabric != p.fabric:
-        if call == NULL:
-            peer_call(e, p)
-            return SERVED_AGAIN
-        if not choose_receive(call, p, op):
-            # The sender must not wait for ever because this side has no memory.
-            op.flags |= OP_REFUSED
-            op.error = OP_NOT_REGISTERED
-            op.moved = 0
-            done_start(e, p, op)
-            return SERVED
-        if op.protocol == PROTOCOL_PIPELINE:
-            pipe_receive(e, p, op)
-            return SERVED
+    if op.reason == REASON_PEER:
+        status = choose_receive(e, p, op)
+    if status == CHOSEN_LATER:
+        return SERVED_AGAIN
+    if status == CHOSEN_NEVER:
+        # The sender must not wait for ever because this side has no memory.
+        op.flags |= OP_REFUSED
+        op.error = OP_NOT_REGISTERED
+        op.moved = 0
+        done_start(e, p, op)
+        return SERVED
+    if op.protocol == PROTOCOL_PIPELINE:
+        pipe_receive(e, p, op)
+        return SERVED
     return get_post(e, p, op)
 
 
@@ -258,6 +259,33 @@ cdef void get_ended(engine_t *e, op_t *op, const completion *c) noexcept nogil:
         done_start(e, p, op)
 
 
+cdef fabric_t *fabric_likely(engine_t *e, const op_t *op) noexcept nogil:
+    """By which the data of receive `op` comes, if a region matters there."""
+    cdef int i
+    if op.source != ANY_PEER:
+        return e.peers[op.source].fabric
+    for i in range(e.fabric_count):
+        if not e.fabrics[i].capabilities & CAP_FREE_SINK:
+            return e.fabrics[i]
+    return NULL
+
+
+cdef void get_reserve(call_t *call, op_t *op) noexcept nogil:
+    # For a posted receive of small messages nothing: they come by RTS only if their receiver has
+    # taken few of the earlier ones, and then it must call anyway.
+    cdef engine_t *e = &call.engine
+    cdef fabric_t *fabric
+    if e.protocol == CHOICE_PIPELINE:
+        return
+    if op.kind == OP_SEND and op.state == OP_QUEUED and op.protocol == PROTOCOL_NONE:
+        op_register(call, op, e.peers[op.peer].fabric, ACCESS_REMOTE_READ)
+    elif op.kind == OP_RECV and (op.state == OP_POSTED or op.state == OP_READY):
+        fabric = fabric_likely(e, op)
+        if fabric != NULL and not op_sinks(op, fabric) and (
+                op.state == OP_READY or op.length > eager_limit(e, fabric)):
+            op_register(call, op, fabric, ACCESS_LOCAL)
+
+
 cdef bint get_forsake(call_t *call, op_t *op) noexcept nogil:
     cdef engine_t *e = &call.engine
     cdef peer_t *p = &e.peers[op.source]
@@ -279,6 +307,7 @@ cdef bint get_forsake(call_t *call, op_t *op) noexcept nogil:
 cdef protocol_t operations
 operations.name = b"get"
 operations.code = PROTOCOL_GET
+operations.reserve = get_reserve
 operations.start = rts_post
 operations.serve = get_serve
 operations.ended = get_ended

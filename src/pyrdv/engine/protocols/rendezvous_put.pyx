@@ -82,7 +82,7 @@ cdef bint revoking(const peer_t *p) noexcept nogil:
 
 
 cdef bint predicted(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:
-    return e.policy.offers and p.fabric != NULL and length > eager_limit(e, p)
+    return e.policy.offers and p.fabric != NULL and length > eager_limit(e, p.fabric)
 
 
 # The receiver's side -----------------------------------------------------------
@@ -111,7 +111,8 @@ cdef void rtr_offer(call_t *call, op_t *op) noexcept nogil:
         peer_connect(call, p)
     lanes_keep(call, p)
     # A guess that must wait is not worth a queue.
-    if p.state != PEER_UP or op_register(call, op, op.peer, ACCESS_LOCAL | ACCESS_REMOTE_WRITE):
+    if p.state != PEER_UP or op_register(
+            call, op, p.fabric, ACCESS_LOCAL | ACCESS_REMOTE_WRITE):
         return
     header_fill(p, &rtr.header, PACKET_RTR, op.context, op.tag, op.length, op_cookie(op))
     rtr.header.sequence = p.recv_sequence

@@ -39,8 +39,10 @@ from libc.stdint cimport uint64_t
 
 from pyrdv.engine.calling cimport peer_call
 from pyrdv.engine.digest cimport mix
-from pyrdv.engine.lanes cimport lane_free, lane_next, lane_peer_t, lane_take, lanes_awaited
-from pyrdv.engine.peer cimport peer_activate
+from pyrdv.engine.lanes cimport (
+    lane_free, lane_next, lane_peer_t, lane_spare, lane_take, lanes_awaited)
+from pyrdv.engine.op cimport op_sinks
+from pyrdv.engine.peer cimport eager_limit, peer_activate
 from pyrdv.engine.protocols.contract cimport protocol_t
 from pyrdv.engine.protocols.pipe_in cimport (
     chunk_arrived, receive_begin, receive_refused, receive_turn)
@@ -48,8 +50,8 @@ from pyrdv.engine.protocols.pipe_out cimport (
     grant_arrived, grant_follow, pipe_announced, pipe_refuse, send_turn, taken_arrived)
 from pyrdv.engine.protocols.rendezvous_get cimport rts_post
 from pyrdv.engine.state cimport (
-    OP_LANELESS, OP_PIPING, OP_READY, PEER_NEW, PEER_UP, PROTOCOL_PIPELINE, call_t, engine_t,
-    lane_t, op_t, peer_t)
+    ANY_PEER, CHOICE_GET, CHOICE_PIPELINE, OP_LANELESS, OP_PIPING, OP_POSTED, OP_READY, OP_RECV,
+    PEER_NEW, PEER_UP, PROTOCOL_PIPELINE, call_t, engine_t, lane_t, op_t, peer_t)
 from pyrdv.engine.wire cimport (
     PACKET_CHECKED, PACKET_CHUNK, PACKET_GRANT, PACKET_REFUSED, PACKET_TAKEN, WIRE_GRANT,
     WIRE_HEADER)
@@ -143,6 +145,19 @@ cdef int pipe_start(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     return status
 
 
+cdef void pipe_reserve(call_t *call, op_t *op) noexcept nogil:
+    # Which lane fits depends on who sends (B4).  A send has got its lane where it was chosen.
+    cdef engine_t *e = &call.engine
+    cdef peer_t *p
+    if op.kind != OP_RECV or op.state != OP_POSTED or op.peer == ANY_PEER:
+        return
+    p = &e.peers[op.peer]
+    if p.fabric == NULL or op.length <= eager_limit(e, p.fabric) or e.protocol == CHOICE_GET:
+        return
+    if e.protocol == CHOICE_PIPELINE or not op_sinks(op, p.fabric):
+        lane_spare(call, p, True)
+
+
 cdef bint pipe_forsake(call_t *call, op_t *op) noexcept nogil:
     # Only steps of this process write into the buffer, and `block_take` knows that there is none.
     return op.state == OP_LANELESS or op.state == OP_PIPING or op.state == OP_READY
@@ -169,6 +184,7 @@ cdef void pipe_hash(const peer_t *p, uint64_t *h) noexcept nogil:
 
 operations.name = b"pipeline"
 operations.code = PROTOCOL_PIPELINE
+operations.reserve = pipe_reserve
 operations.start = pipe_start
 operations.serve = pipe_refuse
 operations.forsake = pipe_forsake

@@ -12,6 +12,8 @@ cdef struct table_t:
     int count
     const protocol_t *rows[ROWS_MOST]           # all
     const protocol_t *by_code[ROWS_MOST]        # those that move messages, by protocol_code
+    int reserving_count
+    const protocol_t *reserving[ROWS_MOST]      # those with `reserve`
     int owing_count
     const protocol_t *owing[ROWS_MOST]          # those with `owed`
     int acting_count

@@ -28,6 +28,9 @@ cdef int add(protocol_t *row) except -1:
         table.kinds[row.kinds[i].kind] = &row.kinds[i]
         if row.kinds[i].length > sizeof(rtr_t):
             raise ImportError(f"packet kind {row.kinds[i].kind} is longer than any other")
+    if row.reserve != NULL:
+        table.reserving[table.reserving_count] = row
+        table.reserving_count += 1
     if row.owed != NULL:
         table.owing[table.owing_count] = row
         table.owing_count += 1

@@ -10,7 +10,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from pyrdv.fabrics.contract cimport (
-    CAP_LOCAL, CAP_POLLED, CAP_SINGLE_COPY, HEADER_MAX, Fabric, fabric_ops)
+    CAP_FREE_SINK, CAP_LOCAL, CAP_POLLED, CAP_SINGLE_COPY, HEADER_MAX, Fabric, fabric_ops)
 from pyrdv.fabrics.shm.admission cimport close_public
 from pyrdv.fabrics.shm.channel cimport (
     MAY_BOTH, NODES, SHM_MAGIC, SHM_VERSION, inbound_t, node_t, peer_t,
@@ -106,7 +106,7 @@ cdef class ShmFabric(Fabric):
         self.state.base.eager_max = self.state.base.packet_max - HEADER_MAX
         self.state.base.transfer_max = <uint64_t> 1 << TRANSFER_BITS
         self.state.base.capabilities = (
-            CAP_LOCAL | CAP_POLLED | (CAP_SINGLE_COPY if self.state.mode else 0))
+            CAP_LOCAL | CAP_POLLED | CAP_FREE_SINK | (CAP_SINGLE_COPY if self.state.mode else 0))
         digest = blake2b(b"pyrdv shm " + token, digest_size=32).digest()
         memcpy(self.state.token, <const uint8_t *> digest, 32)
         self.state.mark = int.from_bytes(os.urandom(8), "little") | 1
