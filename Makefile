@@ -45,7 +45,8 @@ $(stamps)/extra-%: $(stamps)/editable
 
 test: build $(stamps)/extra-test  ## run every test, those on RDMA devices in the lab
 	.ci/prepare-lab || test -z "$$CI"
-	$(py) -m pytest $(ARGS)
+	$(if $(ARGS),,$(py) -m pytest -n auto tests/explore)
+	$(py) -m pytest $(or $(ARGS),--ignore tests/explore)
 
 # Within one host a job would choose shared memory; the demo takes RDMA where a device is.
 demo_fabric = from pyrdv.fabrics import verbs; print("auto" if verbs.unavailable() else "verbs")
