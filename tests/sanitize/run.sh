@@ -74,7 +74,7 @@ instrumented "$python" "$here/selftest.py" "$mode" "$lib" "$work" "$cc"
 if [ $# -eq 0 ] && [ "$mode" = threads ]; then
     set -- tests/engine/test_threads.py tests/memory/test_pool.py tests/memory/test_registration.py
 elif [ $# -eq 0 ]; then
-    set -- tests/conformance tests/engine tests/fabrics tests/api tests/memory \
+    set -- -n auto tests/conformance tests/engine tests/fabrics tests/api tests/memory \
         tests/fuzz/test_packet_fuzz.py \
         --deselect tests/memory/test_registration.py::test_same_address_again_is_another_array \
         --deselect tests/api/test_objects.py::test_beyond_32_bits_without_copies \

@@ -455,11 +455,6 @@ cdef class Orphan:
         return True
 
     @property
-    def is_send(self):
-        """Whether it is a send."""
-        return self.op.kind == OP_SEND
-
-    @property
     def peer(self):
         """World rank of the other side."""
         return self.op.peer
