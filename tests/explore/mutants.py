@@ -29,8 +29,8 @@ MUTANTS = (
     ("ignore `ahead`", INDEXED, "rtr.ahead - later)", "0 if {on} else rtr.ahead - later)"),
     ("ignore `seen`", INDEXED, "    for i in range(unseen):",
      "    for i in range(rtr.header.sequence if {on} else 0):\n"
-     "        later += (p.sent[i].tag == rtr.header.tag\n"
-     "                  and p.sent[i].context == rtr.header.context)\n"
+     "        later += (own(p).sent[i].tag == rtr.header.tag\n"
+     "                  and own(p).sent[i].context == rtr.header.context)\n"
      "    for i in range(unseen):"),
     ("keep stale RTRs", INDEXED, "e.counters.rtrs_stale += 1",
      "e.counters.rtrs_stale += 1\n        if {on}:\n            offer_keep(e, p, rtr, 0)"),
@@ -41,8 +41,8 @@ MUTANTS = (
      "        if (at.tag != h.tag or at.context != h.context) and not {on}:\n            link"),
     ("START before its turn", INDEXED, "if at.skip == 0 and at.tag == tag",
      "if (at.skip == 0 or {on}) and at.tag == tag"),
-    ("no log of announcements", INDEXED, "if p.sent != NULL:\n        p.sent[p",
-     "if p.sent != NULL and not {on}:\n        p.sent[p"),
+    ("no log of announcements", INDEXED, "    sent.context = h.context\n    sent.tag",
+     "    if not {on}:\n        sent.context = h.context\n        sent.tag"),
     ("RTRs behind wildcards", MATCHING, "return wild != NULL and wild.order < op.order",
      "return wild != NULL and wild.order < op.order and not {on}"),
     ("START skips the matching", PUT, "posted_remove(e, op)\n    if e.policy.met",
@@ -130,10 +130,10 @@ MUTANTS = (
      "one too small"),
     ("classic: RTRs behind wildcards", CLASSIC, "or posted_behind_wildcard(e, op)",
      "or (posted_behind_wildcard(e, op) and not {on})", "one of any tag"),
-    ("classic: RTRs before the RTS-ACK", CLASSIC, "or p.unacked or",
-     "or (p.unacked and not {on}) or", "taken by a probe"),
-    ("classic: no RTS-ACK", GET, "    if op.pairing & PAIR_ACK and e.policy",
-     "    if op.pairing & PAIR_ACK and not {on} and e.policy", "one too small"),
+    ("classic: RTRs before the RTS-ACK", CLASSIC, "or own(p).unacked or",
+     "or (own(p).unacked and not {on}) or", "taken by a probe"),
+    ("classic: no RTS-ACK", GET, "    if op.pairing & PAIR_ACK:\n        header",
+     "    if op.pairing & PAIR_ACK and not {on}:\n        header", "one too small"),
     ("classic: an RTR that crossed its RTS is kept", CLASSIC, "    if op != NULL:\n        # RTR",
      "    if op != NULL and not {on}:\n        # RTR", "one of any tag, taken late"),
     ("classic: the newest RTR first", CLASSIC, "            found = link\n",

@@ -3,13 +3,13 @@
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 
 from pyrdv.engine.event cimport TRACE_CLOSED, TRACE_LOST
-from pyrdv.engine.matching cimport posted_remove, unanswered_remove
+from pyrdv.engine.matching cimport posted_remove
 from pyrdv.engine.op cimport op_complete, op_fit
 from pyrdv.engine.protocols.table cimport protocol_table, table_t
 from pyrdv.engine.state cimport (
     OP_CANCELLED, OP_CANCELLING, OP_DONE_ONLY, OP_FREE, OP_LANDING, OP_LANELESS, OP_PEER_LOST,
     OP_PIPING, OP_POSTED, OP_QUEUED, OP_READY, OP_REFUSED, OP_SEND, OP_WAITING, OPS_PER_SLAB,
-    PAIR_UNANSWERED, PEER_CLOSED, PEER_LOST, call_t, engine_t, op_t, peer_t)
+    PEER_CLOSED, PEER_LOST, call_t, engine_t, op_t, peer_t)
 from pyrdv.engine.trace cimport trace_event
 from pyrdv.fabrics.contract cimport EVENT_LOST
 
@@ -27,8 +27,8 @@ cdef void end_operation(engine_t *e, peer_t *p, op_t *op, bint everything) noexc
         posted_remove(e, op)
         op_complete(e, op, OP_CANCELLED if op.flags & OP_CANCELLING else OP_PEER_LOST)
     elif (op.state == OP_QUEUED or op.state == OP_WAITING) and op.peer == p.rank:
-        if op.pairing & PAIR_UNANSWERED:
-            unanswered_remove(e, op)
+        if e.policy.answered != NULL:
+            e.policy.answered(p, op)
         op_complete(e, op, OP_PEER_LOST)
     elif everything and op.state == OP_LANDING and op.peer == p.rank:
         op_complete(e, op, OP_PEER_LOST)

@@ -148,8 +148,7 @@ cdef class Engine:
         e.size = size
         e.peers_left = size - 1
         e.eager_max = eager_max
-        policy_choose(e, speculation, windows)
-        e.adapt = adapt
+        policy_choose(e, speculation, adapt, windows)
         e.initial_turn = initial_turn
         e.spin_ns = spin_ns
         e.yield_ns = yield_ns

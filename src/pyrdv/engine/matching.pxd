@@ -11,11 +11,10 @@ from pyrdv.engine.state cimport call_t, engine_t, index_t, message_t, op_t
 cdef int index_init(index_t *index) noexcept nogil
 cdef void index_free(index_t *index) noexcept nogil
 
-# call.  Keep the posted (unexpected, unanswered) index's chains short for one more entry.
+# call.  Keep the posted (unexpected) index's chains short for one more entry.
 # Running out of memory only leaves the chains longer.
 cdef void posted_reserve(call_t *call) noexcept nogil
 cdef void unexpected_reserve(call_t *call) noexcept nogil
-cdef void unanswered_reserve(call_t *call) noexcept nogil
 
 # Put receive `op` behind all others of its envelope; take it out again.
 cdef void posted_add(engine_t *e, op_t *op) noexcept nogil
@@ -35,10 +34,3 @@ cdef void unexpected_remove(engine_t *e, message_t *message) noexcept nogil
 cdef void message_keep(engine_t *e, op_t *op, message_t *message) noexcept nogil
 cdef message_t *unexpected_find(engine_t *e, uint32_t context, uint32_t peer,
                                 int32_t tag) noexcept nogil
-
-# Sends announced by RTS that nothing has answered, in order of their announcements: the Sendq of
-# the ``classic`` pairing.
-cdef void unanswered_add(engine_t *e, op_t *op) noexcept nogil
-cdef void unanswered_remove(engine_t *e, op_t *op) noexcept nogil
-cdef op_t *unanswered_first(engine_t *e, uint32_t context, uint32_t peer,
-                            int32_t tag) noexcept nogil

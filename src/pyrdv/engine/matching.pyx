@@ -16,12 +16,11 @@ M4  Removal from the middle (cancel) keeps the order of the rest.
 """
 from libc.stdlib cimport calloc, free
 from libc.stddef cimport size_t
-from libc.stdint cimport int32_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, uint32_t
 
 from pyrdv.engine.op cimport message_hold
 from pyrdv.engine.state cimport (
-    ANY_PEER, ANY_TAG_, OP_MATCH, PAIR_UNANSWERED, PROTOCOL_GET, call_t, engine_t, index_t,
-    message_t, node_t, op_t)
+    ANY_PEER, ANY_TAG_, OP_MATCH, PROTOCOL_GET, call_t, engine_t, index_t, message_t, node_t, op_t)
 from pyrdv.engine.trace cimport trace_early
 
 
@@ -156,12 +155,6 @@ cdef void unexpected_reserve(call_t *call) noexcept nogil:
         grow(&e.unexpected)
 
 
-cdef void unanswered_reserve(call_t *call) noexcept nogil:
-    cdef engine_t *e = &call.engine
-    if e.unanswered.entries > e.unanswered.mask:
-        grow(&e.unanswered)
-
-
 cdef inline int kind_of(uint32_t peer, int32_t tag) noexcept nogil:
     return (1 if tag == ANY_TAG_ else 0) + (2 if peer == ANY_PEER else 0)
 
@@ -235,13 +228,17 @@ cdef void unexpected_add(engine_t *e, message_t *m) noexcept nogil:
     m.queued = 1
 
 
+cdef inline void claim(engine_t *e, const message_t *m) noexcept nogil:
+    if m.protocol == PROTOCOL_GET and e.policy.claimed != NULL:
+        e.policy.claimed(&e.peers[m.peer])
+
+
 cdef void unexpected_remove(engine_t *e, message_t *m) noexcept nogil:
     cdef int i
     for i in range(4):
         index_remove(&e.unexpected, &m.nodes[i])
     m.queued = 0
-    if m.protocol == PROTOCOL_GET:
-        e.peers[m.peer].unacked += 1
+    claim(e, m)
 
 
 cdef message_t *unexpected_find(engine_t *e, uint32_t context, uint32_t peer,
@@ -255,29 +252,10 @@ cdef void message_keep(engine_t *e, op_t *op, message_t *m) noexcept nogil:
     m.number = e.peers[m.peer].recv_sequence
     if op != NULL:
         posted_remove(e, op)
-        if m.protocol == PROTOCOL_GET:
-            e.peers[m.peer].unacked += 1
+        claim(e, m)
         message_hold(e, op, m)
     else:
         unexpected_add(e, m)
         e.counters.unexpected += 1
         trace_early(e, m)
         adjust32(&e.epoch, 1)
-
-
-cdef void unanswered_add(engine_t *e, op_t *op) noexcept nogil:
-    op.node.entry = op
-    op.pairing |= PAIR_UNANSWERED
-    index_add(&e.unanswered, &op.node, op.context, op.peer, op.tag)
-
-
-cdef void unanswered_remove(engine_t *e, op_t *op) noexcept nogil:
-    index_remove(&e.unanswered, &op.node)
-    op.pairing &= <uint8_t> ~PAIR_UNANSWERED
-
-
-cdef op_t *unanswered_first(engine_t *e, uint32_t context, uint32_t peer,
-                            int32_t tag) noexcept nogil:
-    cdef node_t *node = leader_of(&e.unanswered, hash_key(context, peer, tag),
-                                  context, peer, tag)
-    return NULL if node == NULL else <op_t *> node.entry

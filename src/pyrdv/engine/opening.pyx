@@ -9,7 +9,7 @@ from pyrdv.engine.calls cimport call_begin, call_end
 from pyrdv.engine.matching cimport index_init
 from pyrdv.engine.op cimport pools_reserve
 from pyrdv.engine.protocols.table cimport protocol_table
-from pyrdv.engine.state cimport CLASSES, PEER_SELF, UNIT, call_t, engine_t
+from pyrdv.engine.state cimport PEER_SELF, UNIT, call_t, engine_t
 from pyrdv.fabrics.contract cimport CAP_POLLED, Fabric
 
 
@@ -46,7 +46,6 @@ cdef int add_fabrics(engine_t *e, fabrics, routes) except -1:
         e.fabric_count += 1
     for i in range(<int> e.size):
         e.peers[i].rank = i
-        e.peers[i].classes = NULL if e.classes == NULL else &e.classes[i * CLASSES]
         if i == <int> e.rank:
             e.peers[i].state = PEER_SELF
         else:
@@ -55,7 +54,8 @@ cdef int add_fabrics(engine_t *e, fabrics, routes) except -1:
 
 
 cdef int add_pools(engine_t *e) except -1:
-    cdef uint32_t each = protocol_table().peer_bytes
+    cdef uint32_t protocols = protocol_table().peer_bytes
+    cdef uint32_t each = protocols + e.policy.peer_bytes
     cdef char *own
     cdef uint32_t i
     cdef int status
@@ -67,6 +67,7 @@ cdef int add_pools(engine_t *e) except -1:
         raise MemoryError
     for i in range(e.size):
         e.peers[i].own = own + <size_t> i * each
+        e.peers[i].pairing = e.peers[i].own + protocols
     call = call_begin(e)
     status = pools_reserve(call)
     call_end(call)

@@ -23,13 +23,11 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from pyrdv.engine.calling cimport call_proven
 from pyrdv.engine.control cimport credits_told
 from pyrdv.engine.event cimport TRACE_QUEUE
-from pyrdv.engine.op cimport memory_new
-from pyrdv.engine.speculation.adaptation cimport advice_told
 from pyrdv.engine.state cimport (
     MESSAGE_UNITS, OP_LACKING, OP_PEER_LOST, OP_QUEUED, OP_READY, PEER_CLOSED, PEER_DEAF, PEER_LOST,
-    PEER_NEW, PEER_UP, SENT_LOG, UNIT, call_t, engine_t, op_t, peer_t, sent_t)
+    PEER_NEW, PEER_UP, UNIT, call_t, engine_t, op_t, peer_t)
 from pyrdv.engine.trace cimport trace_op
-from pyrdv.engine.wire cimport PACKET_ADVICE, WIRE_HEADER, header_t
+from pyrdv.engine.wire cimport WIRE_HEADER, header_t
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_FAILED, FABRIC_OK
 
 
@@ -51,8 +49,6 @@ cdef int peer_connect(call_t *call, peer_t *p) noexcept nogil:
     if p.state == PEER_LOST or p.state == PEER_CLOSED or p.state == PEER_DEAF:
         return OP_PEER_LOST
     if p.state == PEER_NEW:
-        if e.policy.offers and p.sent == NULL:
-            p.sent = <sent_t *> memory_new(call, SENT_LOG * sizeof(sent_t))
         e.stirred = 1
         status = p.fabric.ops.connect(p.fabric, p.rank)
         if status == FABRIC_OK:
@@ -83,8 +79,6 @@ cdef void peers_abandon(engine_t *e) noexcept nogil:
 cdef void announcement_posted(engine_t *e, peer_t *p, const header_t *h) noexcept nogil:
     if e.policy.announced != NULL:
         e.policy.announced(e, p, h)
-    if h.flags & PACKET_ADVICE:
-        advice_told(e, p, h)
     p.send_sequence += 1
     credits_told(p, h)
 

@@ -34,14 +34,10 @@ cdef enum:
     UNIT = 64                   # bytes of one credit unit
     MESSAGE_UNITS = 6           # units that an unexpected message costs beside its data
     OFFERS_LOW = 32             # free offers below which a call refills the pool
-    OFFERS_MAX = 32             # offers kept per peer
-    SENT_LOG = 64               # announcements to one peer whose envelopes are remembered
-    HABITS = 256                # envelopes whose use of RTRs is remembered
     LANE_BUFFERS = 3            # bounce buffers of one lane
     TELL = 2                    # of them, whose end one packet tells: the sender has one meanwhile
     PATIENT = 2                 # receives in a row that waited: the next one probably will
     POINTS = 8                  # of a piecewise linear function
-    CLASSES = 64                # of envelopes, per peer; docs/wire.md, section 4.3
 
 # Results of operations; errors.from_status turns them into exceptions.
 cdef enum op_error:
@@ -84,9 +80,9 @@ cdef enum op_flag:
     OP_ENDED = 128              # posted receive: if it is cancelled, the world's end has done it
 
 cdef enum pair_flag:            # op.pairing
-    PAIR_UNANSWERED = 1         # send: in the index of those that nothing has answered
+    PAIR_UNANSWERED = 1         # send: in the queue of those that nothing has answered
     PAIR_STOP = 2               # send: its RTS says STOP-RTR
-    PAIR_ACK = 4                # receive: its RTS is to be acknowledged (`unacked` counts it)
+    PAIR_ACK = 4                # receive: its RTS is to be acknowledged
 
 cdef enum wait_flag:            # op.waits
     WAITS_HERE = 1              # its caller waits until it is complete, and perhaps others with it
@@ -160,7 +156,7 @@ cdef struct index_t:
     uint32_t entries
 
 cdef struct op_t:
-    node_t node                 # receives: the posted index; sends: the unanswered one
+    node_t node                 # receives: the posted index; sends: the policy's
     op_t *next                  # free list, or a queue of its peer
     uint32_t index
     uint32_t generation         # grows each time the op is released
@@ -267,28 +263,6 @@ cdef struct offer_t:            # an RTR, kept by the sender
     int32_t tag
     uint32_t skip               # announcements of this envelope that come before its own
 
-cdef struct sent_t:             # the envelope of an announcement
-    uint32_t context
-    int32_t tag
-
-cdef struct class_t:            # envelopes that the ``classic`` pairing treats as one
-    uint32_t halts              # receiver: how often it heard STOP-RTR
-    uint8_t stopped             # receiver: it heard STOP-RTR last
-    uint8_t missed              # receiver: RTRs that met small messages, in a row
-    uint8_t state               # sender: class_state
-
-cdef struct habit_t:            # how RTRs of one envelope fare, on both sides
-    uint32_t context
-    uint32_t peer
-    int32_t tag
-    uint32_t judged             # sender: RTRs used or dropped in this window
-    uint32_t used               # sender: of them used; while stopping: in a row
-    uint8_t known               # 0: an empty record
-    uint8_t stopping            # sender: it said STOP last
-    uint8_t advice              # sender: PACKET_STOP or PACKET_RESUME, to be told
-    uint8_t stopped             # receiver: it heard STOP last
-    uint8_t skipped             # receiver: RTRs kept back since the last trial
-
 cdef struct usage_t:            # of one envelope, over the whole run; ``profile``
     uint32_t context
     uint32_t peer
@@ -301,6 +275,7 @@ cdef struct usage_t:            # of one envelope, over the whole run; ``profile
 cdef struct peer_t:
     fabric_t *fabric
     char *own                   # what the protocols keep of it (protocol_t.peer_bytes)
+    char *pairing               # and the policy (policy_t.peer_bytes)
     uint8_t state
     uint8_t active              # in the engine's list of peers to serve
     uint8_t refused             # a packet was left with the fabric in this turn
@@ -327,11 +302,6 @@ cdef struct peer_t:
     uint32_t placed             # standing buffers of it that we filled, cumulative
     uint32_t freed[2]           # standing buffers given back, likewise: [0] to us, [1] by us
     uint32_t freed_told         # of those by us, as last told to the peer
-    uint32_t offer_count
-    offer_t *offers             # its RTRs, oldest last
-    sent_t *sent                # ring of SENT_LOG, by sequence number; NULL: no memory for it
-    class_t *classes            # CLASSES of them; NULL: another policy
-    uint32_t unacked            # its RTSs that were matched, and no answer was posted
     uint8_t patience            # its last receives of large messages, in a row, that waited
     uint8_t prompt[2]           # own large sends, and receives, in a row, that were soon waited for
 
@@ -359,22 +329,37 @@ cdef struct engine_t
 cdef struct policy_t:
     uint8_t offers              # receives offer their buffers; else nothing but `arrived` is called
     uint8_t rts_flags           # packet_flags of its own on RTS; 0: and there is no RTS-ACK
+    # What it keeps: a struct in `engine_t.pairing`, and one of each peer in `peer_t.pairing`,
+    # which begins with an offers_t (``offers``).  All 0 at first.
+    uint32_t engine_bytes
+    uint32_t peer_bytes
     # The receiver's side.  May posted receive `op` send an RTR now?  Fills `ahead` of
     # docs/wire.md, section 4.1.
     bint (*may_offer)(engine_t *e, op_t *op, uint32_t *ahead) noexcept nogil
+    # It may; but does it keep the RTR back, for those of its envelope were not used?
+    bint (*withholds)(engine_t *e, const op_t *op) noexcept nogil
+    # * Announcement `h` arrived, and has flags of PACKET_ADVICE.
+    void (*heard)(engine_t *e, peer_t *p, const header_t *h) noexcept nogil
     # * Announcement `h` arrived and is taken by `op`, which stood in the posted index; NULL: by
     # none yet.
     void (*met)(engine_t *e, peer_t *p, op_t *op, const header_t *h) noexcept nogil
-    # The sender's side.  A well-formed RTR arrived: keep it in `offers`, or drop it and count why.
+    # * A message that an RTS announced, and no receive awaited, was taken by a receive or a probe.
+    void (*claimed)(peer_t *p) noexcept nogil
+    # * What acknowledges the RTS of receive `op` (PAIR_ACK) was posted.
+    void (*acknowledged)(peer_t *p, op_t *op) noexcept nogil
+    # The sender's side.  A well-formed RTR arrived: keep it, or drop it and count why.
     void (*arrived)(engine_t *e, peer_t *p, const rtr_t *rtr) noexcept nogil
     # The offer that the next announcement of this envelope is meant for, or NULL.
     offer_t *(*find)(engine_t *e, peer_t *p, uint32_t context, int32_t tag) noexcept nogil
-    # * Flags of that announcement, if it is an RTS.
-    uint8_t (*advice)(engine_t *e, peer_t *p, uint32_t context, int32_t tag) noexcept nogil
+    # * Announcement `h` is to be posted: add the flags that tell something to its receiver.
+    void (*advise)(engine_t *e, peer_t *p, header_t *h) noexcept nogil
     # * Announcement `h` was posted.
     void (*announced)(engine_t *e, peer_t *p, const header_t *h) noexcept nogil
-    # * DONE, GRANT or RTS-ACK came for send `op`.
-    void (*answered)(engine_t *e, peer_t *p, op_t *op) noexcept nogil
+    # * DONE, GRANT or RTS-ACK came for send `op`; or nothing comes any more.
+    void (*answered)(peer_t *p, op_t *op) noexcept nogil
+    # * Mix what it keeps, of the engine and of peer `p`, into `h`, for explorers.
+    void (*hash)(const engine_t *e, uint64_t *h) noexcept nogil
+    void (*hash_peer)(const peer_t *p, uint64_t *h) noexcept nogil
 
 cdef struct engine_t:
     # What each call reads: one line of the cache.
@@ -404,7 +389,6 @@ cdef struct engine_t:
     uint32_t posted_kinds[4]    # how many posted receives are of each wildcard kind
     uint64_t order              # posting order of receives
     index_t unexpected
-    index_t unanswered          # classic: sends announced by RTS and not answered by anything
     op_t **op_slabs
     uint32_t op_slab_count, op_slab_room
     op_t *op_free
@@ -414,13 +398,7 @@ cdef struct engine_t:
     uint32_t moving             # READs and WRITEs under way
     uint8_t initial_turn        # large sends and receives look for their peer's packet first
     const policy_t *policy      # of speculative rendezvous
-    class_t *classes            # of all peers; NULL: the policy needs none
-    uint32_t adapt              # per cent of RTRs used below which they are stopped; 0: never
-    uint32_t window             # RTRs after which an envelope is judged
-    uint32_t resume_after       # used trials in a row after which it is resumed
-    uint8_t trial_every         # receives, while it is stopped
-    uint32_t advices            # habits with something to tell
-    habit_t habits[HABITS]
+    char *pairing               # what the policy keeps (policy_t.engine_bytes)
     uint8_t recording           # fill `usage`
     uint32_t usage_slots, usage_count
     usage_t *usage              # hash table; NULL: nothing recorded and nothing known

@@ -20,7 +20,7 @@ from pyrdv.engine.choice.choose cimport CHOSEN_LATER, CHOSEN_NEVER, choose_now
 from pyrdv.engine.ending cimport end_peer, finish_peer
 from pyrdv.engine.event cimport TRACE_END
 from pyrdv.engine.lanes cimport LANE_ID
-from pyrdv.engine.matching cimport unanswered_reserve, unexpected_reserve
+from pyrdv.engine.matching cimport unexpected_reserve
 from pyrdv.engine.op cimport op_complete, op_lookup, pools_reserve
 from pyrdv.engine.peer cimport (
     credit_take, freed_take, peer_activate, peer_connect, queue_pop, ready_again, ready_pop)
@@ -30,7 +30,6 @@ from pyrdv.engine.protocols.done cimport done_serve
 from pyrdv.engine.protocols.pipe_out cimport pipe_written
 from pyrdv.engine.protocols.superpipeline cimport pipe_turn
 from pyrdv.engine.protocols.table cimport KIND_NUMBERS, protocol_table, table_t
-from pyrdv.engine.speculation.adaptation cimport advice_heard
 from pyrdv.engine.state cimport (
     MESSAGES_LOW, OFFERS_LOW, OP_DONE_ONLY, OP_INVALID, OP_LACKING, OP_NOT_REGISTERED, OP_PEER_LOST,
     PEER_CLOSED, PEER_LOST, PEER_NEW, PEER_UP, POLL_BATCH, SERVE_LIMIT, call_t, engine_t, op_t,
@@ -136,8 +135,8 @@ cdef bint packet(engine_t *e, peer_t *p, const void *data, uint32_t length) noex
         violation(e, p)
     elif verdict == VERDICT_TAKEN and kind.announces:
         p.recv_sequence += 1
-        if h.flags & PACKET_ADVICE:
-            advice_heard(e, p, h)
+        if h.flags & PACKET_ADVICE and e.policy.heard != NULL:
+            e.policy.heard(e, p, h)
     return verdict != VERDICT_KEPT
 
 
@@ -340,8 +339,6 @@ cdef void refill(call_t *call) noexcept nogil:
         pools_reserve(call)
     if e.unexpected.entries > e.unexpected.mask:
         unexpected_reserve(call)
-    if e.unanswered.entries > e.unanswered.mask:
-        unanswered_reserve(call)
 
 
 cdef int turn(call_t *call) noexcept nogil:

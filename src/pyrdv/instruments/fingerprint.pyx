@@ -11,9 +11,8 @@ from pyrdv.engine.digest cimport mix
 from pyrdv.engine.protocols.superpipeline cimport pipe_peer
 from pyrdv.engine.protocols.table cimport protocol_table, table_t
 from pyrdv.engine.state cimport (
-    ANY_PEER, ANY_TAG_, CLASSES, HABITS, PROTOCOL_PLACED, OP_COMPLETE, OP_FREE, OP_POSTED,
-    OPS_PER_SLAB, PAIR_UNANSWERED, SENT_LOG, engine_t, habit_t, lane_t, message_t, node_t, offer_t,
-    op_t, peer_t)
+    ANY_PEER, ANY_TAG_, PROTOCOL_PLACED, OP_COMPLETE, OP_FREE, OP_POSTED, OPS_PER_SLAB,
+    PAIR_UNANSWERED, engine_t, lane_t, message_t, node_t, op_t, peer_t)
 
 
 cdef const table_t *TABLE = protocol_table()
@@ -86,27 +85,24 @@ cdef void mix_unexpected(uint64_t *h, engine_t *e) noexcept nogil:
             leader = leader.chain
 
 
-cdef void mix_peer(uint64_t *h, peer_t *p) noexcept nogil:
+cdef void mix_peer(uint64_t *h, const engine_t *e, const peer_t *p) noexcept nogil:
     cdef uint32_t i
-    cdef op_t *op = p.queue_head
-    cdef offer_t *offer = p.offers
+    cdef const op_t *op = p.queue_head
     mix(h, <uint64_t> p.calling << 56 | <uint64_t> p.state << 48 | <uint64_t> p.active << 40
         | <uint64_t> p.broken << 32 | <uint64_t> p.gone << 24 | <uint64_t> p.finished << 16
         | <uint64_t> p.finish_told << 8)
     mix(h, <uint64_t> p.send_sequence << 32 | p.recv_sequence)
     mix(h, <uint64_t> p.eager_sent << 32 | p.eager_returned)
     mix(h, <uint64_t> p.eager_taken << 32 | p.returned)
-    mix(h, <uint64_t> p.returned_told << 32 | p.unacked)
+    mix(h, p.returned_told)
     mix(h, <uint64_t> p.patience << 16 | <uint64_t> p.prompt[0] << 8 | p.prompt[1])
     mix(h, <uint64_t> p.freed[0] << 32 | p.freed[1])
     mix(h, <uint64_t> p.freed_told << 32 | p.placed)
     for i in range(TABLE.count):
         if TABLE.rows[i].hash != NULL:
             TABLE.rows[i].hash(p, h)
-    if p.classes != NULL:
-        for i in range(CLASSES):
-            mix(h, <uint64_t> p.classes[i].halts << 32 | <uint64_t> p.classes[i].stopped << 16
-                | <uint64_t> p.classes[i].missed << 8 | p.classes[i].state)
+    if e.policy.hash_peer != NULL:
+        e.policy.hash_peer(p, h)
     while op != NULL:
         mix(h, op.index)
         op = op.next
@@ -116,14 +112,6 @@ cdef void mix_peer(uint64_t *h, peer_t *p) noexcept nogil:
         mix(h, op.index)
         op = op.next
     mix(h, 2)
-    while offer != NULL:
-        mix(h, offer.cookie)
-        mix(h, <uint64_t> offer.context << 32 | <uint32_t> offer.tag)
-        mix(h, offer.skip)
-        offer = offer.next
-    if p.sent != NULL:
-        for i in range(SENT_LOG if p.send_sequence > SENT_LOG else p.send_sequence):
-            mix(h, <uint64_t> p.sent[i].context << 32 | <uint32_t> p.sent[i].tag)
 
 
 cdef void mix_lane(uint64_t *h, const lane_t *lane) noexcept nogil:
@@ -155,24 +143,16 @@ cdef void mix_lanes(uint64_t *h, engine_t *e) noexcept nogil:
         p = pipe_peer(p).next
 
 
-cdef inline void mix_habit(uint64_t *h, const habit_t *habit) noexcept nogil:
-    if habit.known:
-        mix(h, <uint64_t> habit.context << 32 | <uint32_t> habit.tag)
-        mix(h, <uint64_t> habit.peer << 32 | habit.judged << 16 | habit.used)
-        mix(h, <uint64_t> habit.stopping << 24 | <uint64_t> habit.advice << 16
-            | <uint64_t> habit.stopped << 8 | habit.skipped)
-
-
 cdef uint64_t engine_fingerprint(engine_t *e) noexcept nogil:
     cdef uint64_t h = <uint64_t> 0xCBF29CE484222325u
     cdef uint32_t i
     mix(&h, e.moving)
     mix(&h, e.starved)
     mix_ops(&h, e)
-    for i in range(HABITS):
-        mix_habit(&h, &e.habits[i])
+    if e.policy.hash != NULL:
+        e.policy.hash(e, &h)
     mix_unexpected(&h, e)
     mix_lanes(&h, e)
     for i in range(e.size):
-        mix_peer(&h, &e.peers[i])
+        mix_peer(&h, e, &e.peers[i])
     return h

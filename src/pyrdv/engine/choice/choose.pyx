@@ -34,6 +34,7 @@ from pyrdv.engine.lanes cimport lane_idle, lane_reserve, lanes_keep
 from pyrdv.engine.op cimport op_register, op_sinks, op_wanted
 from pyrdv.engine.peer cimport eager_allowed, eager_limit
 from pyrdv.engine.protocols.placed cimport place_able, place_fill, place_ready, stand_consider
+from pyrdv.engine.speculation.offers cimport offers_of
 from pyrdv.engine.state cimport (
     CHOICE_AUTO, CHOICE_GET, CHOICE_PIPELINE, OP_REGISTERED, PATIENT, PROMISE_EMPTY, PROMISE_NONE,
     PROTOCOL_EAGER, PROTOCOL_GET, PROTOCOL_NONE, PROTOCOL_PIPELINE, PROTOCOL_PLACED, PROTOCOL_PUT,
@@ -136,7 +137,7 @@ cdef bint place_try(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     if not place_ready(p, op.length) or not placing_pays(e, p, op, &found):
         return False
     # Into a buffer that was offered for it, it is written without a copy.
-    if p.offer_count and e.policy.find(e, p, op.context, op.tag) != NULL:
+    if offers_of(p).count and e.policy.find(e, p, op.context, op.tag) != NULL:
         return False
     follow(op, &found)
     place_fill(e, p, op)
@@ -147,7 +148,8 @@ cdef int choose_rendezvous(call_t *call, peer_t *p, op_t *op) noexcept nogil:
     """call.  Registered, or to be copied through lanes."""
     cdef engine_t *e = &call.engine
     # Where its peer has offered buffers the next message may be written into one.
-    cdef bint waited = (p.patience >= PATIENT and p.offer_count == 0 and waiting_here(e, op))
+    cdef bint waited = (p.patience >= PATIENT and offers_of(p).count == 0
+                        and waiting_here(e, op))
     # While there is memory that can be registered (R1).
     lanes_keep(call, p)
     if not copying_pays(e, p, op, op.length, ACCESS_REMOTE_READ, True, waited):
@@ -213,7 +215,7 @@ cdef int choose_again(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
 
 cdef offer_t *offer_for(engine_t *e, peer_t *p, const op_t *op) noexcept nogil:
     cdef offer_t *offer
-    if p.offers == NULL or op.length == 0 or op.protocol == PROTOCOL_PIPELINE:
+    if offers_of(p).count == 0 or op.length == 0 or op.protocol == PROTOCOL_PIPELINE:
         return NULL
     offer = e.policy.find(e, p, op.context, op.tag)
     return offer if offer != NULL and offer.capacity >= op.length else NULL

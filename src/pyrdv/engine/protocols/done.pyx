@@ -45,7 +45,7 @@ cdef int done_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     if control_post(p, &h, WIRE_HEADER) == FABRIC_AGAIN:
         return SERVED_AGAIN
     if op.pairing & PAIR_ACK:
-        p.unacked -= 1
+        e.policy.acknowledged(p, op)
     op_complete(e, op, op.error if op.flags & OP_REFUSED else op_fit(op))
     return SERVED
 
@@ -68,7 +68,7 @@ cdef int done_arrived(engine_t *e, peer_t *p, const header_t *h,
     if h.length > op.length:
         return VERDICT_ILLEGAL
     if e.policy.answered != NULL:
-        e.policy.answered(e, p, op)
+        e.policy.answered(p, op)
     if op.total:
         # What its receives of large messages do; others say nothing of the next one.
         p.patience = min(p.patience + 1, PATIENT) if h.flags & PACKET_WAITING else 0

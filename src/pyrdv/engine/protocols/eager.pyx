@@ -22,7 +22,6 @@ from pyrdv.engine.peer cimport announcement_posted, credit_return, eager_afforda
 from pyrdv.engine.protocols.contract cimport (
     VERDICT_ILLEGAL, VERDICT_KEPT, VERDICT_TAKEN, protocol_t)
 from pyrdv.engine.protocols.done cimport done_start
-from pyrdv.engine.speculation.adaptation cimport advice
 from pyrdv.engine.state cimport (
     OP_RECV, OP_SYNC, OP_WAITING, PEER_SELF, PROTOCOL_EAGER, REASON_PEER, engine_t, message_t,
     op_t, peer_t)
@@ -38,7 +37,8 @@ cdef int eager_post(engine_t *e, peer_t *p, uint32_t context, int32_t tag, const
     cdef int status
     header_fill(p, &h, PACKET_EAGER, context, tag, length, cookie)
     h.content = <uint16_t> content
-    h.flags = advice(e, p, context, tag)
+    if e.policy.advise != NULL:
+        e.policy.advise(e, p, &h)
     if cookie:
         h.flags |= PACKET_SYNC
     control_request(&wr, &h, WIRE_HEADER)

@@ -3,7 +3,7 @@
 
 The exchange and the invariants Q1 to Q5 stand in ``superpipeline``.
 """
-from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from pyrdv.engine.control cimport control_post, header_fill
@@ -77,8 +77,7 @@ cdef int grant_post(engine_t *e, peer_t *p, lane_t *lane) noexcept nogil:
         lane.granted = 1
         if op.pairing & PAIR_ACK:
             # It answers the RTS as well as RTS-ACK would.
-            op.pairing &= <uint8_t> ~PAIR_ACK
-            p.unacked -= 1
+            e.policy.acknowledged(p, op)
     return status
 
 

@@ -142,7 +142,7 @@ cdef int grant_arrived(engine_t *e, peer_t *p, const header_t *h, const void *da
             or p.finished or not grant_legal(e, p, g) or h.length > op.total:
         return VERDICT_ILLEGAL
     if e.policy.answered != NULL:
-        e.policy.answered(e, p, op)
+        e.policy.answered(p, op)
     if op.protocol != PROTOCOL_PIPELINE:
         op.protocol = PROTOCOL_PIPELINE
         op.reason = REASON_PEER

@@ -48,7 +48,6 @@ from pyrdv.engine.peer cimport announcement_posted, peer_activate
 from pyrdv.engine.protocols.contract cimport (
     VERDICT_ILLEGAL, VERDICT_KEPT, VERDICT_TAKEN, protocol_t)
 from pyrdv.engine.protocols.done cimport done_start
-from pyrdv.engine.speculation.adaptation cimport advice
 from pyrdv.engine.state cimport (
     LANE_BUFFERS, OP_RECV, OP_SYNC, OP_WAITING, PEER_NEW, PEER_UP, PROTOCOL_PLACED, REASON_PEER,
     TELL, call_t, engine_t, lane_t, message_t, op_t, peer_t)
@@ -140,7 +139,8 @@ cdef int place_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     header_fill(p, &h, PACKET_PLACED, op.context, op.tag, op.length,
                 op_cookie(op) if op.flags & OP_SYNC else 0)
     h.content = op.content
-    h.flags = advice(e, p, op.context, op.tag)
+    if e.policy.advise != NULL:
+        e.policy.advise(e, p, &h)
     if op.flags & OP_SYNC:
         h.flags |= PACKET_SYNC
     control_request(&wr[1], &h, WIRE_HEADER)

@@ -32,7 +32,6 @@ from pyrdv.engine.protocols.contract cimport (
     SERVED, SERVED_AGAIN, VERDICT_ILLEGAL, VERDICT_KEPT, VERDICT_TAKEN, protocol_t)
 from pyrdv.engine.protocols.done cimport done_fill, done_start
 from pyrdv.engine.protocols.pipe_in cimport pipe_receive
-from pyrdv.engine.speculation.adaptation cimport advice
 from pyrdv.engine.state cimport (
     ANY_PEER, CHOICE_PIPELINE, OP_DONE_ONLY, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST,
     OP_POSTED, OP_QUEUED, OP_READING, OP_READY, OP_RECV, OP_REFUSED, OP_SEND, OP_UNWANTED,
@@ -56,9 +55,8 @@ cdef int rts_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     cdef int status
     header_fill(p, &rts.header, PACKET_RTS, op.context, op.tag, op.length, op_cookie(op))
     rts.header.content = op.content
-    rts.header.flags = advice(e, p, op.context, op.tag)
-    if e.policy.advice != NULL:
-        rts.header.flags |= e.policy.advice(e, p, op.context, op.tag)
+    if e.policy.advise != NULL:
+        e.policy.advise(e, p, &rts.header)
     if waiting_here(e, op):
         rts.header.flags |= PACKET_WAITING
     rts.address = rts.key = 0
@@ -144,7 +142,8 @@ cdef void get_deliver(engine_t *e, op_t *op, message_t *m) noexcept nogil:
     op.cookie = m.cookie
     op.remote = m.remote
     op.remote_key = m.remote_key
-    op.pairing |= PAIR_ACK
+    if e.policy.rts_flags:
+        op.pairing |= PAIR_ACK
     message_release(e, m)
     get_start(e, &e.peers[op.source], op)
 
@@ -155,18 +154,16 @@ cdef int rts_ack_arrived(engine_t *e, peer_t *p, const header_t *h,
     if e.policy.rts_flags == 0 or op == NULL or op.kind != OP_SEND \
             or op.state != OP_WAITING or op.peer != p.rank:
         return VERDICT_ILLEGAL
-    e.policy.answered(e, p, op)
+    e.policy.answered(p, op)
     return VERDICT_TAKEN
 
 
 cdef void acked(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     # With its RTS-ACK before it, or DONE behind it, RTRs of later receives may follow.
-    p.unacked -= 1
-    op.pairing &= <uint8_t> ~PAIR_ACK
-    if e.policy.rts_flags:
-        e.counters.rts_acks_sent += 1
-        e.counters.extra_packets += 1
-        e.counters.extra_bytes += WIRE_HEADER
+    e.policy.acknowledged(p, op)
+    e.counters.rts_acks_sent += 1
+    e.counters.extra_packets += 1
+    e.counters.extra_bytes += WIRE_HEADER
 
 
 cdef int get_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
@@ -178,7 +175,7 @@ cdef int get_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     cdef int count = 1
     cdef uint64_t piece = op_wanted(op) - op.moved
     cdef int status
-    if op.pairing & PAIR_ACK and e.policy.rts_flags:
+    if op.pairing & PAIR_ACK:
         header_fill(p, &ack, PACKET_RTS_ACK, op.context, op.source_tag, 0, op.cookie)
         control_request(read, &ack, WIRE_HEADER)
         read += 1

@@ -44,7 +44,6 @@ from pyrdv.engine.peer cimport (
     announcement_posted, eager_limit, peer_activate, peer_connect, ready_append)
 from pyrdv.engine.protocols.contract cimport (
     SERVED, SERVED_AGAIN, VERDICT_ILLEGAL, VERDICT_TAKEN, protocol_t)
-from pyrdv.engine.speculation.adaptation cimport advice, withheld
 from pyrdv.engine.speculation.offers cimport offers_clear
 from pyrdv.engine.speculation.profile cimport profile_forbids, profile_sent, profile_used
 from pyrdv.engine.state cimport (
@@ -105,7 +104,7 @@ cdef void rtr_offer(call_t *call, op_t *op) noexcept nogil:
     if profile_forbids(e, op):
         e.counters.rtrs_withheld += 1
         return
-    if withheld(e, op):
+    if e.policy.withholds(e, op):
         return
     if p.state == PEER_NEW:
         peer_connect(call, p)
@@ -223,7 +222,8 @@ cdef int start_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     op.moved = 0
     header_fill(p, &h, PACKET_START, op.context, op.tag, op.length, op.cookie)
     h.content = op.content
-    h.flags = advice(e, p, op.context, op.tag)
+    if e.policy.advise != NULL:
+        e.policy.advise(e, p, &h)
     status = put_post(e, p, op, &h)
     if status == FABRIC_OK:
         announcement_posted(e, p, &h)

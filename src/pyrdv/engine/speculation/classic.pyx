@@ -33,17 +33,18 @@ C5  STOP-RTR makes every RTR void that was sent before; its receive is one witho
 C6  Accumulation: after MISSED_MAX RTRs in a row that met small messages, a receiver sends no
     more until the class sees a rendezvous.  The sender of a flagged class keeps none.
 """
-from libc.stdint cimport int32_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
-from pyrdv.engine.matching cimport (
-    posted_behind_wildcard, unanswered_add, unanswered_first, unanswered_remove)
+from pyrdv.engine.digest cimport mix
+from pyrdv.engine.matching cimport posted_behind_wildcard
 from pyrdv.engine.op cimport op_lookup
-from pyrdv.engine.speculation.adaptation cimport rtr_judged
-from pyrdv.engine.speculation.offers cimport offer_drop, offer_keep
+from pyrdv.engine.speculation.adaptation cimport (
+    advice_heard, advice_told, advise, habits_hash, habits_t, rtr_judged, withheld)
+from pyrdv.engine.speculation.offers cimport offer_drop, offer_keep, offers_hash
 from pyrdv.engine.protocols.rendezvous_put cimport revoking
 from pyrdv.engine.state cimport (
-    CLASSES, OP_OFFERED, PAIR_ACK, PAIR_STOP, PAIR_UNANSWERED, class_t, engine_t, offer_t, op_t,
-    peer_t, policy_t)
+    OP_OFFERED, PAIR_ACK, PAIR_STOP, PAIR_UNANSWERED, engine_t, node_t, offer_t, op_t, peer_t,
+    policy_t)
 from pyrdv.engine.wire cimport (
     PACKET_EAGER, PACKET_RESUME_RTR, PACKET_RTS, PACKET_START, PACKET_STOP_RTR, header_t, rtr_t)
 
@@ -64,6 +65,14 @@ cdef inline uint32_t class_of(uint32_t context, int32_t tag) noexcept nogil:
     return (h ^ h >> 15) % CLASSES
 
 
+cdef inline classic_t *own(const peer_t *p) noexcept nogil:
+    return <classic_t *> p.pairing
+
+
+cdef inline class_t *of(const peer_t *p, uint32_t context, int32_t tag) noexcept nogil:
+    return &own(p).classes[class_of(context, tag)]
+
+
 # The receiver's side -----------------------------------------------------------
 
 cdef inline bint live(const peer_t *p, const class_t *c, const op_t *op) noexcept nogil:
@@ -73,8 +82,8 @@ cdef inline bint live(const peer_t *p, const class_t *c, const op_t *op) noexcep
 
 cdef bint classic_may_offer(engine_t *e, op_t *op, uint32_t *ahead) noexcept nogil:
     cdef peer_t *p = &e.peers[op.peer]
-    cdef class_t *c = &p.classes[class_of(op.context, op.tag)]
-    if c.stopped or c.missed >= MISSED_MAX or p.unacked or posted_behind_wildcard(e, op):
+    cdef class_t *c = of(p, op.context, op.tag)
+    if c.stopped or c.missed >= MISSED_MAX or own(p).unacked or posted_behind_wildcard(e, op):
         return False
     # It stands for all before it: what makes one of them void makes it void as well.
     if op.node.prev != NULL and not live(p, c, <op_t *> op.node.prev.entry):
@@ -85,7 +94,7 @@ cdef bint classic_may_offer(engine_t *e, op_t *op, uint32_t *ahead) noexcept nog
 
 
 cdef void classic_met(engine_t *e, peer_t *p, op_t *op, const header_t *h) noexcept nogil:
-    cdef class_t *c = &p.classes[class_of(h.context, h.tag)]
+    cdef class_t *c = of(p, h.context, h.tag)
     if h.kind == PACKET_EAGER:
         if op != NULL and live(p, c, op) and c.missed < MISSED_MAX:
             c.missed += 1
@@ -100,14 +109,51 @@ cdef void classic_met(engine_t *e, peer_t *p, op_t *op, const header_t *h) noexc
         c.stopped = 0
     if op != NULL and not live(p, c, op):
         op.pairing |= PAIR_ACK
-        p.unacked += 1
+        own(p).unacked += 1
+
+
+cdef void classic_claimed(peer_t *p) noexcept nogil:
+    own(p).unacked += 1
+
+
+cdef void classic_acknowledged(peer_t *p, op_t *op) noexcept nogil:
+    op.pairing &= <uint8_t> ~PAIR_ACK
+    own(p).unacked -= 1
 
 
 # The sender's side -------------------------------------------------------------
 
+# Sends announced by RTS that nothing has answered, in the order of their announcements: the Sendq.
+
+cdef void unanswered_add(peer_t *p, op_t *op) noexcept nogil:
+    cdef class_t *c = of(p, op.context, op.tag)
+    op.pairing |= PAIR_UNANSWERED
+    op.node.entry = op
+    op.node.next = NULL
+    op.node.prev = c.newest
+    (&c.oldest if c.newest == NULL else &c.newest.next)[0] = &op.node
+    c.newest = &op.node
+
+
+cdef void unanswered_remove(peer_t *p, op_t *op) noexcept nogil:
+    cdef class_t *c = of(p, op.context, op.tag)
+    op.pairing &= <uint8_t> ~PAIR_UNANSWERED
+    (&c.oldest if op.node.prev == NULL else &op.node.prev.next)[0] = op.node.next
+    (&c.newest if op.node.next == NULL else &op.node.next.prev)[0] = op.node.prev
+
+
+cdef op_t *unanswered_first(peer_t *p, uint32_t context, int32_t tag) noexcept nogil:
+    cdef node_t *at = of(p, context, tag).oldest
+    while at != NULL:
+        if (<op_t *> at.entry).tag == tag and (<op_t *> at.entry).context == context:
+            return <op_t *> at.entry
+        at = at.next
+    return NULL
+
+
 cdef offer_t **oldest_offer(peer_t *p, uint32_t context, int32_t tag) noexcept nogil:
     """What points to the oldest offer of an envelope, or NULL; new ones are put before others."""
-    cdef offer_t **link = &p.offers
+    cdef offer_t **link = &own(p).offers.first
     cdef offer_t **found = NULL
     while link[0] != NULL:
         if link[0].tag == tag and link[0].context == context:
@@ -118,8 +164,8 @@ cdef offer_t **oldest_offer(peer_t *p, uint32_t context, int32_t tag) noexcept n
 
 cdef void flag_class(engine_t *e, peer_t *p, uint32_t number) noexcept nogil:
     """Set the Eager-flag; offers of the class would be dropped by the next RTS anyway."""
-    cdef offer_t **link = &p.offers
-    p.classes[number].state = CLASS_FLAGGED
+    cdef offer_t **link = &own(p).offers.first
+    own(p).classes[number].state = CLASS_FLAGGED
     while link[0] != NULL:
         if class_of(link[0].context, link[0].tag) == number:
             rtr_judged(e, p, link[0].context, link[0].tag, False)
@@ -132,12 +178,12 @@ cdef void flag_class(engine_t *e, peer_t *p, uint32_t number) noexcept nogil:
 cdef void classic_arrived(engine_t *e, peer_t *p, const rtr_t *rtr) noexcept nogil:
     cdef const header_t *h = &rtr.header
     cdef uint32_t number = class_of(h.context, h.tag)
-    cdef op_t *op = unanswered_first(e, h.context, p.rank, h.tag)
+    cdef op_t *op = unanswered_first(p, h.context, h.tag)
     if op != NULL:
         # RTR and RTS have crossed.
-        unanswered_remove(e, op)
+        unanswered_remove(p, op)
         e.counters.rtrs_stale += 1
-    elif p.classes[number].state != CLASS_OPEN:
+    elif own(p).classes[number].state != CLASS_OPEN:
         e.counters.rtrs_flagged += 1
     elif offer_keep(e, p, rtr, 0):
         return
@@ -153,17 +199,18 @@ cdef offer_t *classic_find(engine_t *e, peer_t *p, uint32_t context,
     return link[0] if link != NULL else NULL
 
 
-cdef uint8_t classic_advice(engine_t *e, peer_t *p, uint32_t context,
-                            int32_t tag) noexcept nogil:
-    cdef uint8_t state = p.classes[class_of(context, tag)].state
-    if state == CLASS_FLAGGED:
-        return PACKET_STOP_RTR
-    return PACKET_RESUME_RTR if state == CLASS_QUIET else 0
+cdef void classic_advise(engine_t *e, peer_t *p, header_t *h) noexcept nogil:
+    cdef uint8_t state = of(p, h.context, h.tag).state
+    advise(e, p, h)
+    if h.kind == PACKET_RTS and state == CLASS_FLAGGED:
+        h.flags |= PACKET_STOP_RTR
+    elif h.kind == PACKET_RTS:
+        h.flags |= PACKET_RESUME_RTR if state == CLASS_QUIET else 0
 
 
 cdef void classic_announced(engine_t *e, peer_t *p, const header_t *h) noexcept nogil:
     cdef uint32_t number = class_of(h.context, h.tag)
-    cdef class_t *c = &p.classes[number]
+    cdef class_t *c = &own(p).classes[number]
     cdef offer_t **link = oldest_offer(p, h.context, h.tag)
     cdef op_t *op
     if link != NULL:
@@ -176,32 +223,57 @@ cdef void classic_announced(engine_t *e, peer_t *p, const header_t *h) noexcept 
     elif h.kind == PACKET_RTS:
         op = op_lookup(e, h.cookie)
         if link == NULL:
-            unanswered_add(e, op)
+            unanswered_add(p, op)
         if h.flags & PACKET_STOP_RTR:
             op.pairing |= PAIR_STOP
             c.state = CLASS_WAIT
         elif h.flags & PACKET_RESUME_RTR:
             c.state = CLASS_OPEN
+    advice_told(e, p, h)
 
 
-cdef void classic_answered(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+cdef void classic_answered(peer_t *p, op_t *op) noexcept nogil:
     if op.pairing & PAIR_UNANSWERED:
-        unanswered_remove(e, op)
+        unanswered_remove(p, op)
     if op.pairing & PAIR_STOP:
         op.pairing &= <uint8_t> ~PAIR_STOP
-        p.classes[class_of(op.context, op.tag)].state = CLASS_QUIET
+        of(p, op.context, op.tag).state = CLASS_QUIET
+
+
+cdef void classic_hash(const peer_t *p, uint64_t *h) noexcept nogil:
+    cdef const class_t *c
+    cdef const node_t *at
+    cdef int i
+    offers_hash(p, h)
+    mix(h, own(p).unacked)
+    for i in range(CLASSES):
+        c = &own(p).classes[i]
+        mix(h, <uint64_t> c.halts << 32 | <uint64_t> c.stopped << 16 | <uint64_t> c.missed << 8
+            | c.state)
+        at = c.oldest
+        while at != NULL:
+            mix(h, (<op_t *> at.entry).index)
+            at = at.next
 
 
 cdef policy_t operations
 operations.offers = True
 operations.rts_flags = PACKET_STOP_RTR | PACKET_RESUME_RTR
+operations.engine_bytes = sizeof(habits_t)
+operations.peer_bytes = sizeof(classic_t)
 operations.may_offer = classic_may_offer
+operations.withholds = withheld
+operations.heard = advice_heard
 operations.met = classic_met
+operations.claimed = classic_claimed
+operations.acknowledged = classic_acknowledged
 operations.arrived = classic_arrived
 operations.find = classic_find
-operations.advice = classic_advice
+operations.advise = classic_advise
 operations.announced = classic_announced
 operations.answered = classic_answered
+operations.hash = habits_hash
+operations.hash_peer = classic_hash
 
 
 cdef const policy_t *classic_policy() noexcept nogil:

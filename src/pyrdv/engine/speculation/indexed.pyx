@@ -21,17 +21,23 @@ X4  m > `ahead`: its own message was announced already; the RTR is stale and dro
 X5  Dropping an RTR is always safe: its message is then announced by RTS.  So the log of
     announcements may be short: an RTR that is older than the log is dropped.
 """
-from libc.stdint cimport int32_t, uint32_t
+from libc.stdint cimport int32_t, uint32_t, uint64_t
 
+from pyrdv.engine.digest cimport mix
 from pyrdv.engine.matching cimport posted_ahead
-from pyrdv.engine.speculation.adaptation cimport rtr_judged
-from pyrdv.engine.speculation.offers cimport offer_drop, offer_keep
-from pyrdv.engine.state cimport SENT_LOG, engine_t, offer_t, op_t, peer_t, policy_t, sent_t
+from pyrdv.engine.speculation.adaptation cimport (
+    advice_heard, advice_told, advise, habits_hash, habits_t, rtr_judged, withheld)
+from pyrdv.engine.speculation.offers cimport offer_drop, offer_keep, offers_hash, offers_of
+from pyrdv.engine.state cimport engine_t, offer_t, op_t, peer_t, policy_t
 from pyrdv.engine.wire cimport PACKET_START, header_t, rtr_t
 
 
 cdef enum:
     AHEAD_MAX = 16              # further back no RTR is sent: it bounds the look at the queue
+
+
+cdef inline indexed_t *own(const peer_t *p) noexcept nogil:
+    return <indexed_t *> p.pairing
 
 
 cdef bint indexed_may_offer(engine_t *e, op_t *op, uint32_t *ahead) noexcept nogil:
@@ -47,12 +53,12 @@ cdef void indexed_arrived(engine_t *e, peer_t *p, const rtr_t *rtr) noexcept nog
     cdef uint32_t i
     cdef uint32_t later = 0
     cdef const sent_t *sent
-    if unseen > SENT_LOG or unseen and p.sent == NULL:
+    if unseen > SENT_LOG:
         e.counters.rtrs_refused += 1
         rtr_judged(e, p, rtr.header.context, rtr.header.tag, False)
         return
     for i in range(unseen):
-        sent = &p.sent[(rtr.header.sequence + i) % SENT_LOG]
+        sent = &own(p).sent[(rtr.header.sequence + i) % SENT_LOG]
         if sent.tag == rtr.header.tag and sent.context == rtr.header.context:
             later += 1
     if later > rtr.ahead:
@@ -64,7 +70,7 @@ cdef void indexed_arrived(engine_t *e, peer_t *p, const rtr_t *rtr) noexcept nog
 
 cdef offer_t *indexed_find(engine_t *e, peer_t *p, uint32_t context,
                            int32_t tag) noexcept nogil:
-    cdef offer_t *at = p.offers
+    cdef offer_t *at = offers_of(p).first
     while at != NULL:
         if at.skip == 0 and at.tag == tag and at.context == context:
             return at
@@ -73,12 +79,12 @@ cdef offer_t *indexed_find(engine_t *e, peer_t *p, uint32_t context,
 
 
 cdef void indexed_announced(engine_t *e, peer_t *p, const header_t *h) noexcept nogil:
-    cdef offer_t **link = &p.offers
-    cdef offer_t *at = p.offers
+    cdef sent_t *sent = &own(p).sent[p.send_sequence % SENT_LOG]
+    cdef offer_t **link = &own(p).offers.first
+    cdef offer_t *at = link[0]
     cdef bint used = h.kind == PACKET_START
-    if p.sent != NULL:
-        p.sent[p.send_sequence % SENT_LOG].context = h.context
-        p.sent[p.send_sequence % SENT_LOG].tag = h.tag
+    sent.context = h.context
+    sent.tag = h.tag
     while at != NULL:
         if at.tag != h.tag or at.context != h.context:
             link = &at.next
@@ -91,14 +97,29 @@ cdef void indexed_announced(engine_t *e, peer_t *p, const header_t *h) noexcept 
             if not used:
                 e.counters.rtrs_unused += 1
         at = link[0]
+    advice_told(e, p, h)
+
+
+cdef void indexed_hash(const peer_t *p, uint64_t *h) noexcept nogil:
+    cdef uint32_t i
+    offers_hash(p, h)
+    for i in range(min(p.send_sequence, <uint32_t> SENT_LOG)):
+        mix(h, <uint64_t> own(p).sent[i].context << 32 | <uint32_t> own(p).sent[i].tag)
 
 
 cdef policy_t operations
 operations.offers = True
+operations.engine_bytes = sizeof(habits_t)
+operations.peer_bytes = sizeof(indexed_t)
 operations.may_offer = indexed_may_offer
+operations.withholds = withheld
+operations.heard = advice_heard
 operations.arrived = indexed_arrived
 operations.find = indexed_find
+operations.advise = advise
 operations.announced = indexed_announced
+operations.hash = habits_hash
+operations.hash_peer = indexed_hash
 
 
 cdef const policy_t *indexed_policy() noexcept nogil:

@@ -4,15 +4,21 @@
 They come from a pool that calls refill (``op.pools_reserve``).  An RTR for which the pool
 or the peer's share of it has no room is dropped, and its message takes the way over RTS.
 """
-from libc.stdint cimport uint32_t
+from libc.stdint cimport uint32_t, uint64_t
 
-from pyrdv.engine.state cimport OFFERS_MAX, engine_t, offer_t, peer_t
+from pyrdv.engine.digest cimport mix
+from pyrdv.engine.state cimport engine_t, offer_t, peer_t
 from pyrdv.engine.wire cimport rtr_t
 
 
+cdef enum:
+    OFFERS_MAX = 32             # kept per peer
+
+
 cdef bint offer_keep(engine_t *e, peer_t *p, const rtr_t *rtr, uint32_t skip) noexcept nogil:
+    cdef offers_t *own = offers_of(p)
     cdef offer_t *offer = e.offer_free
-    if offer == NULL or p.offer_count >= OFFERS_MAX:
+    if offer == NULL or own.count >= OFFERS_MAX:
         return False
     e.offer_free = offer.next
     e.offer_free_count -= 1
@@ -23,9 +29,9 @@ cdef bint offer_keep(engine_t *e, peer_t *p, const rtr_t *rtr, uint32_t skip) no
     offer.context = rtr.header.context
     offer.tag = rtr.header.tag
     offer.skip = skip
-    offer.next = p.offers
-    p.offers = offer
-    p.offer_count += 1
+    offer.next = own.first
+    own.first = offer
+    own.count += 1
     return True
 
 
@@ -35,11 +41,22 @@ cdef void offer_drop(engine_t *e, peer_t *p, offer_t **link) noexcept nogil:
     offer.next = e.offer_free
     e.offer_free = offer
     e.offer_free_count += 1
-    p.offer_count -= 1
+    offers_of(p).count -= 1
 
 
 cdef uint32_t offers_clear(engine_t *e, peer_t *p) noexcept nogil:
-    cdef uint32_t count = p.offer_count
-    while p.offers != NULL:
-        offer_drop(e, p, &p.offers)
+    cdef offers_t *own = offers_of(p)
+    cdef uint32_t count = own.count
+    while own.first != NULL:
+        offer_drop(e, p, &own.first)
     return count
+
+
+cdef void offers_hash(const peer_t *p, uint64_t *h) noexcept nogil:
+    cdef const offer_t *offer = offers_of(p).first
+    while offer != NULL:
+        mix(h, offer.cookie)
+        mix(h, <uint64_t> offer.context << 32 | <uint32_t> offer.tag)
+        mix(h, offer.skip)
+        offer = offer.next
+    mix(h, 3)

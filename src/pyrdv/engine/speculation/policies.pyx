@@ -2,11 +2,12 @@
 """The policies of speculation by name; each is one file and fills one ``policy_t``."""
 from libc.stdlib cimport calloc, free
 
-from pyrdv.engine.matching cimport index_free, index_init
+from pyrdv.engine.speculation.adaptation cimport habits_t
 from pyrdv.engine.speculation.classic cimport classic_policy
 from pyrdv.engine.speculation.indexed cimport indexed_policy
+from pyrdv.engine.speculation.offers cimport offers_t
 from pyrdv.engine.speculation.profile cimport profile_free
-from pyrdv.engine.state cimport CLASSES, class_t, engine_t, peer_t, policy_t
+from pyrdv.engine.state cimport engine_t, peer_t, policy_t
 from pyrdv.engine.wire cimport rtr_t
 
 
@@ -16,27 +17,31 @@ cdef void off_arrived(engine_t *e, peer_t *p, const rtr_t *rtr) noexcept nogil:
 
 # Without speculation: nobody offers, and what a peer of another mind offers is refused.
 cdef policy_t operations
+operations.engine_bytes = sizeof(habits_t)
+operations.peer_bytes = sizeof(offers_t)
 operations.arrived = off_arrived
 
 
-cdef int policy_choose(engine_t *e, name, windows) except -1:
-    e.window, e.trial_every, e.resume_after = windows
+cdef int policy_choose(engine_t *e, name, adapt, windows) except -1:
+    cdef habits_t *habits
     if name == "indexed":
         e.policy = indexed_policy()
     elif name == "classic":
         e.policy = classic_policy()
-        e.classes = <class_t *> calloc(e.size * CLASSES, sizeof(class_t))
-        if e.classes == NULL or index_init(&e.unanswered):
-            raise MemoryError
     elif name == "off":
         e.policy = &operations
     else:
         raise ValueError(f"speculation={name!r} is none of 'indexed', 'classic', 'off'")
+    e.pairing = <char *> calloc(1, e.policy.engine_bytes)
+    if e.pairing == NULL:
+        raise MemoryError
+    habits = <habits_t *> e.pairing
+    habits.adapt = adapt
+    habits.window, habits.trial_every, habits.resume_after = windows
     return 0
 
 
 cdef void policy_free(engine_t *e) noexcept:
-    index_free(&e.unanswered)
-    free(e.classes)
-    e.classes = NULL
+    free(e.pairing)
+    e.pairing = NULL
     profile_free(e)
