@@ -33,6 +33,8 @@ class Pair:
     def __init__(self, kind, mode="auto", bytes_max=1 << 30, entries_max=1024, *,
                  lockable=0, open_sinks=False, speculation="off", protocol="get"):
         self.network = None
+        # Whether what is received into is registered: shared memory has no need of it.
+        self.sinks = kind == "sim"
         if kind == "sim":
             self.network = Network(2, auto=True, pins=True, open_sinks=open_sinks)
             self.network.limit(0, lockable)

@@ -52,7 +52,8 @@ def test_rights_are_joined(pair):
     world.send(data)
     world.settle(world.comms[0].Irecv(data, 1), world.comms[1].Isend(filled(N, 8), 0))
     count = world.count()
-    assert (count["misses"], count["hits"], count["entries"]) == (2, 2, 1)
+    assert (count["misses"], count["hits"], count["entries"]) == (
+        (2, 2, 1) if world.sinks else (1, 1, 1))
 
 
 def test_a_mapping_that_is_replaced_lives_to_the_end_of_its_message(sim):
