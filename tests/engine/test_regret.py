@@ -86,10 +86,14 @@ class Two:
         """The receiver computes, and waits while the message moves.
 
         `when`: it finds the announcement in its wait, or in a call before that (``earlier``), or it
-        waits from the start (``always``).
+        waits from the start (``always``), or at least before the message is sent (``soon``).
         """
         receive = self.receive(size, tag, waits=when == "always")
         self.deliver()
+        if when == "soon":
+            self.away()
+            receive.wanted()
+            self.ends[1].turn()
         send = self.send(size, tag)
         self.deliver()
         self.away()
@@ -191,12 +195,13 @@ def test_resumptions_that_fail_make_patient():
         assert counts == [1, 2, 3, 3]
 
 
-def test_who_waits_all_the_time_misses_nothing():
+@pytest.mark.parametrize("when", ["always", "soon"])
+def test_who_waits_all_the_time_misses_nothing(when):
     """G4: an RTS that comes meanwhile was not there before."""
     with Two(seconds=1e-9) as two:
         two.stopped(SMALL)
         for _ in range(5):
-            two.missed(SMALL, when="always")
+            two.missed(SMALL, when=when)
         assert two.count("rtrs_withheld") == 6
 
 
