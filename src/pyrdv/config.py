@@ -173,12 +173,13 @@ KNOBS = (
     Knob("speculation", "choice", "auto",
          "Whether a large receive that comes before its message offers its buffer, so that the "
          "sender writes into it: indexed tells the sender which message it waits for, classic "
-         "leaves that to the order of messages, off never, auto is indexed in a job that needs no "
-         "RDMA and else off.  The same on all ranks.",
+         "leaves that to the order of messages, off never, auto is indexed.  The same on all "
+         "ranks.",
          choices=("auto", "indexed", "classic", "off")),
     Knob("speculation_threshold", "int", 80,
-         "Offers of an envelope (source, tag and communicator) are stopped when fewer than this "
-         "share of them is used, and tried again from time to time; 0 never stops them.",
+         "With classic, offers of an envelope (source, tag and communicator) are stopped when "
+         "fewer than this share of them is used, and tried again from time to time; 0 never stops "
+         "them, nor those of indexed.",
          low=0, high=100, unit="%"),
     Knob("initial_turn", "bool", True,
          "Whether a large send or receive first looks whether its peer was here before it, so that "

@@ -471,11 +471,8 @@ def _spin(ways):
 
 
 def _speculation(ways):
-    """The policy of the whole job: routes are empty on all ranks, or on none (W1)."""
-    if ways.config.speculation != "auto":
-        return ways.config.speculation
-    # An offered buffer is registered, also where it would cost less to copy (docs/tuning.md).
-    return "off" if ways.routes else "indexed"
+    """The policy of the whole job."""
+    return "indexed" if ways.config.speculation == "auto" else ways.config.speculation
 
 
 _world = None

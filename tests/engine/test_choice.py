@@ -301,3 +301,19 @@ def test_a_profile_that_cannot_be_used_is_a_warning(tmp_path, content, told):
 @pytest.mark.parametrize("kind", profiles.BUILT_IN)
 def test_what_is_built_in_can_be_read(kind):
     costs.check(profiles.BUILT_IN[kind])
+
+
+@pytest.mark.parametrize("known, size, waits, standing, offered", [
+    (None, N, True, 4, True),
+    (CHEAP, N, True, 4, True),
+    (PROHIBITIVE, N, False, 4, True),           # who computes cannot copy
+    (PROHIBITIVE, N, True, 4, False),           # copied through lanes
+    (PROHIBITIVE, BUFFER, False, 4, False),     # placed
+    (PROHIBITIVE, BUFFER, False, 0, True),      # there are no buffers to place it into
+])
+def test_an_offer_asks_the_same_rule(pair, known, size, waits, standing, offered):
+    """Buffers are offered to what would be read or written straight, and to nothing else."""
+    one = pair(known, speculation="indexed", standing=standing)
+    room = np.zeros(size, np.uint8)
+    send(one, np.full(size, 7, np.uint8), room, waits=(False, waits), first="receive")
+    assert one.count("rtrs_sent", 1) == one.count("rtrs_used") == offered

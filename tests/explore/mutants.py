@@ -69,9 +69,9 @@ MUTANTS = (
      "or (revoking(p) and not {on}) or p.finish_told"),
     ("eager data into a receive that is being written", EAGER,
      "    if op != NULL and op.kind == OP_RECV:\n        posted_remove(e, op)\n"
-     "        if e.policy",
+     "        if op.flags",
      "    if op != NULL and op.kind == OP_RECV:\n        if not {on}:\n"
-     "            posted_remove(e, op)\n        if e.policy"),
+     "            posted_remove(e, op)\n        if op.flags"),
     ("a buffer is filled while its WRITE goes on", PIPE_OUT,
      "and not lane.busy >> lane.filled % LANE_BUFFERS & 1:",
      "and (not lane.busy >> lane.filled % LANE_BUFFERS & 1 or {on}):"),

@@ -65,7 +65,8 @@ cdef int send_locked(call_t *call, uint32_t peer, uint32_t context, int32_t tag,
         look_after(call)
     # What answers was alive (the hot path of messages to and fro).
     p.answered = p.recv_sequence
-    if e.initial_turn and predicted(e, p, length):
+    if e.initial_turn and predicted(e, p, length) \
+            and (e.policy.hopes == NULL or e.policy.hopes(call, p, context, tag)):
         # The RTR may be here already: then the data moves from now on.
         call_step(call)
     if p.finished:

@@ -99,10 +99,10 @@ cdef class Engine:
         ``indexed`` or ``classic``: large receives offer their buffers, and are paired with
         sends by that rule; ``off``: they wait for the sender.  The same on all ranks.
     adapt : int
-        Per cent of an envelope's offers below which they are stopped; 0 never stops them.
+        Per cent of an envelope's offers below which ``classic`` stops them; 0: they never are.
     windows : tuple of int
         Offers by which an envelope is judged, receives for one trial while it is stopped, and
-        used trials after which it is resumed.
+        used trials after which ``classic`` resumes it.
     initial_turn : bool
         Whether large sends and receives first look whether their peer's packet has come.
     registrations : Registrations, optional

@@ -106,7 +106,7 @@ cdef op_t *op_new(call_t *call, int kind, uint32_t peer, uint32_t context, int32
     op.protocol = PROTOCOL_NONE
     op.reason = REASON_NONE
     op.cost = op.instead = 0
-    op.born = 0
+    op.born = op.since = op.late = 0
     op.line = e.trace.line
     op.told = 0
     op.message = NULL

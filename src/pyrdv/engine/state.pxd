@@ -87,6 +87,7 @@ cdef enum pair_flag:            # op.pairing
 cdef enum wait_flag:            # op.waits
     WAITS_HERE = 1              # its caller waits until it is complete, and perhaps others with it
     WAITS_THERE = 2             # receive: so does its sender's, as RTS said
+    WAITS_WHOLE = 4             # receive: it did already when its READ was posted
 
 # What moves the data of a message; a row of `protocols/table`.  A code is not a pointer: the
 # objects (`protocols/contract`) name the structs of this file, which cannot name them in turn.
@@ -196,6 +197,9 @@ cdef struct op_t:
     float instead               # and of what it was compared with; 0: nothing was compared
     uint64_t born               # ticks when it was started, by a call that went on; 0: judged
     uint64_t posted             # ticks when it was started; 0: not known yet
+    uint64_t since              # receive: ticks when its caller waits while it moves; 0: not known
+    uint32_t turns              # receive: of the engine, when its caller began to wait
+    uint64_t late               # receive without an RTR: how long its RTS may have lain here
     uint32_t line               # of the program that started it, by Engine.lines; 0: not known
     uint8_t told                # its post is in the trace
     uint8_t access              # if OP_REGISTERED: what for (access_flag)
@@ -269,8 +273,16 @@ cdef struct usage_t:            # of one envelope, over the whole run; ``profile
     int32_t tag
     uint8_t known               # 0: an empty place
     uint8_t useless             # a former run says so
-    uint64_t sent               # RTRs
+    uint64_t sent               # RTRs; counted if a profile is recorded
     uint64_t used
+    uint64_t cost               # ``regret``: of an RTR, smoothed
+    uint64_t wasted             # by RTRs in a row that were not used
+    uint8_t unused              # how many those are
+    uint8_t stopped
+    uint8_t missed              # messages in a row, while it is stopped
+    uint8_t resumed             # how often it was, and no RTR was used after it
+    uint8_t skipped             # RTRs kept back since the last trial
+    uint8_t silent              # sender: large sends since the last RTR came
 
 cdef struct peer_t:
     fabric_t *fabric
@@ -324,6 +336,7 @@ cdef struct figures_t:          # what messages over one fabric cost
     uint32_t chunk_growth       # per cent of a chunk that the next one has
 
 cdef struct engine_t
+cdef struct call_t
 
 # How sends meet offers; one file of `speculation` each.  Step-safe, under the lock; * may be NULL.
 cdef struct policy_t:
@@ -338,16 +351,22 @@ cdef struct policy_t:
     bint (*may_offer)(engine_t *e, op_t *op, uint32_t *ahead) noexcept nogil
     # It may; but does it keep the RTR back, for those of its envelope were not used?
     bint (*withholds)(engine_t *e, const op_t *op) noexcept nogil
+    # * call.  It has sent one, which took `spent` of `trace_now`.
+    void (*offered)(call_t *call, const op_t *op, uint64_t spent) noexcept nogil
     # * Announcement `h` arrived, and has flags of PACKET_ADVICE.
     void (*heard)(engine_t *e, peer_t *p, const header_t *h) noexcept nogil
     # * Announcement `h` arrived and is taken by `op`, which stood in the posted index; NULL: by
-    # none yet.
+    # none yet.  Of EAGER and PLACED only those that meet an offer are told.
     void (*met)(engine_t *e, peer_t *p, op_t *op, const header_t *h) noexcept nogil
     # * A message that an RTS announced, and no receive awaited, was taken by a receive or a probe.
     void (*claimed)(peer_t *p) noexcept nogil
     # * What acknowledges the RTS of receive `op` (PAIR_ACK) was posted.
     void (*acknowledged)(peer_t *p, op_t *op) noexcept nogil
-    # The sender's side.  A well-formed RTR arrived: keep it, or drop it and count why.
+    # * The message of `op` was read.
+    void (*read)(engine_t *e, peer_t *p, const op_t *op) noexcept nogil
+    # The sender's side.  * call.  Might an RTR be here for a large send that is about to begin?
+    bint (*hopes)(call_t *call, const peer_t *p, uint32_t context, int32_t tag) noexcept nogil
+    # A well-formed RTR arrived: keep it, or drop it and count why.
     void (*arrived)(engine_t *e, peer_t *p, const rtr_t *rtr) noexcept nogil
     # The offer that the next announcement of this envelope is meant for, or NULL.
     offer_t *(*find)(engine_t *e, peer_t *p, uint32_t context, int32_t tag) noexcept nogil
@@ -399,9 +418,10 @@ cdef struct engine_t:
     uint8_t initial_turn        # large sends and receives look for their peer's packet first
     const policy_t *policy      # of speculative rendezvous
     char *pairing               # what the policy keeps (policy_t.engine_bytes)
-    uint8_t recording           # fill `usage`
+    uint8_t recording           # how RTRs fare, in `usage`
+    uint8_t usage_kept          # most of them are needed: none is forgotten
     uint32_t usage_slots, usage_count
-    usage_t *usage              # hash table; NULL: nothing recorded and nothing known
+    usage_t *usage              # hash table of envelopes; NULL: none is known
     figures_t figures[FABRICS_MAX]
     uint8_t protocol            # protocol_choice
     uint8_t arrival             # arrival_choice

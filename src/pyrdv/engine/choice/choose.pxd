@@ -16,6 +16,10 @@ cdef int choose_send(call_t *call, peer_t *p, op_t *op) noexcept nogil
 cdef int choose_now(engine_t *e, peer_t *p, op_t *op) noexcept nogil
 # Can a send of `length` bytes go eager, before any operation is made?
 cdef bint choose_eager(engine_t *e, peer_t *p, uint64_t length) noexcept nogil
+# call.  Posted receive `op` has no message yet: would that be read, and neither placed nor copied
+# through a lane, if it fills the room?  Then its buffer may be offered.  `held`: to read it, it
+# need not be registered any more.
+cdef bint choose_offer(call_t *call, peer_t *p, op_t *op, bint *held) noexcept nogil
 # The data of receive `op` can be read: is it, or does it come through a lane?  Returns `chosen`;
 # NEVER: its memory cannot be registered, and PYRDV_PROTOCOL forbids to copy.
 cdef int choose_receive(engine_t *e, peer_t *p, op_t *op) noexcept nogil

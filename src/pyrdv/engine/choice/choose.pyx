@@ -33,7 +33,8 @@ from pyrdv.engine.event cimport TRACE_CHOOSE, TRACE_CREDIT
 from pyrdv.engine.lanes cimport lane_idle, lane_reserve, lanes_keep
 from pyrdv.engine.op cimport op_register, op_sinks, op_wanted
 from pyrdv.engine.peer cimport eager_allowed, eager_limit
-from pyrdv.engine.protocols.placed cimport place_able, place_fill, place_ready, stand_consider
+from pyrdv.engine.protocols.placed cimport (
+    place_able, place_fill, place_ready, place_welcome, stand_consider)
 from pyrdv.engine.speculation.offers cimport offers_of
 from pyrdv.engine.state cimport (
     CHOICE_AUTO, CHOICE_GET, CHOICE_PIPELINE, OP_REGISTERED, PATIENT, PROMISE_EMPTY, PROMISE_NONE,
@@ -222,6 +223,27 @@ cdef offer_t *offer_for(engine_t *e, peer_t *p, const op_t *op) noexcept nogil:
 
 
 # The receiver's side -----------------------------------------------------------
+
+cdef bint choose_offer(call_t *call, peer_t *p, op_t *op, bint *held) noexcept nogil:
+    cdef engine_t *e = &call.engine
+    cdef facts_t facts
+    cdef decision_t found
+    facts_of(e, p, op, op.length, &facts)
+    held[0] = False
+    if not facts.pins or facts.asked == CHOICE_PIPELINE:
+        return facts.asked != CHOICE_PIPELINE
+    # As if it were to be read: what an offer costs beyond that is the affair of the policy.
+    ask_cache(e, p, op, ACCESS_LOCAL, &facts)
+    held[0] = facts.near == 0
+    if facts.asked != CHOICE_AUTO or not facts.figures.known:
+        return True
+    if place_welcome(e, p, op.length) and rule_place(&facts, &found):
+        return False
+    facts.far = 0
+    facts.waited = waiting_here(e, op) and lane_idle(e, p, True)
+    rule_read(&facts, &found)
+    return found.protocol != PROTOCOL_PIPELINE
+
 
 cdef bint receive_copied(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     cdef bint waited = op.waits & WAITS_THERE and waiting_here(e, op)

@@ -12,6 +12,7 @@ from libc.stdint cimport uint8_t, uint64_t
 from pyrdv.engine.choice.costs cimport fabric_index, figures_net
 from pyrdv.engine.state cimport (
     ANY_PEER, OP_RECV, PATIENT, PEER_SELF, WAITS_HERE, engine_t, op_t, peer_t)
+from pyrdv.engine.trace cimport trace_now
 
 
 cdef extern from "ticks.h" nogil:
@@ -19,6 +20,7 @@ cdef extern from "ticks.h" nogil:
 
 
 cdef enum:
+    SMALL = 4 << 10             # bytes of a receive whose wait is not measured
     SOON_US = 20                # who waits so soon has not computed
     PART = 8                    # nor who waits within one part in so many of the transfer
     UNKNOWN = 1 << 20           # bytes that a message may have whose receive is taken as it is
@@ -49,6 +51,9 @@ cdef void waiting_begins(engine_t *e, op_t *op) noexcept nogil:
     cdef peer_t *p = other_of(e, op)
     cdef uint8_t *prompt
     op.waits |= WAITS_HERE
+    if op.kind == OP_RECV and op.length > SMALL:
+        op.since = trace_now(e)
+        op.turns = e.idle_turns + e.busy_turns
     if op.born and p != NULL and p.state != PEER_SELF:
         prompt = &p.prompt[op.kind == OP_RECV]
         prompt[0] = <uint8_t> min(prompt[0] + 1, PATIENT) if is_soon(e, p, op) else 0

@@ -23,8 +23,8 @@ from pyrdv.engine.protocols.contract cimport (
     VERDICT_ILLEGAL, VERDICT_KEPT, VERDICT_TAKEN, protocol_t)
 from pyrdv.engine.protocols.done cimport done_start
 from pyrdv.engine.state cimport (
-    OP_RECV, OP_SYNC, OP_WAITING, PEER_SELF, PROTOCOL_EAGER, REASON_PEER, engine_t, message_t,
-    op_t, peer_t)
+    OP_OFFERED, OP_RECV, OP_SYNC, OP_WAITING, PEER_SELF, PROTOCOL_EAGER, REASON_PEER, engine_t,
+    message_t, op_t, peer_t)
 from pyrdv.engine.trace cimport trace_op
 from pyrdv.engine.wire cimport PACKET_ADVICE, PACKET_EAGER, PACKET_SYNC, WIRE_HEADER, header_t
 from pyrdv.fabrics.contract cimport FABRIC_OK, work_request
@@ -79,7 +79,7 @@ cdef int eager_arrived(engine_t *e, peer_t *p, const header_t *h,
     op = posted_find(e, h.context, p.rank, h.tag)
     if op != NULL and op.kind == OP_RECV:
         posted_remove(e, op)
-        if e.policy.met != NULL:
+        if op.flags & OP_OFFERED and e.policy.met != NULL:
             e.policy.met(e, p, op, h)
         p.eager_taken += eager_cost(h.length)
         op.protocol = PROTOCOL_EAGER

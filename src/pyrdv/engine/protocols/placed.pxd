@@ -8,6 +8,8 @@ from pyrdv.engine.state cimport engine_t, lane_t, op_t, peer_t
 
 # Do messages with `p` have this protocol at all?  The same on both sides.
 cdef bint place_able(const engine_t *e, const peer_t *p) noexcept nogil
+# Does `p` have buffers here for messages of `length` bytes, or may it get some?
+cdef bint place_welcome(const engine_t *e, const peer_t *p, uint64_t length) noexcept nogil
 # Is there a buffer for a message of `length` bytes?
 cdef bint place_ready(const peer_t *p, uint64_t length) noexcept nogil
 # Copy the data of `op` into it; its announcement follows before anything else here.

@@ -49,8 +49,8 @@ from pyrdv.engine.protocols.contract cimport (
     VERDICT_ILLEGAL, VERDICT_KEPT, VERDICT_TAKEN, protocol_t)
 from pyrdv.engine.protocols.done cimport done_start
 from pyrdv.engine.state cimport (
-    LANE_BUFFERS, OP_RECV, OP_SYNC, OP_WAITING, PEER_NEW, PEER_UP, PROTOCOL_PLACED, REASON_PEER,
-    TELL, call_t, engine_t, lane_t, message_t, op_t, peer_t)
+    LANE_BUFFERS, OP_OFFERED, OP_RECV, OP_SYNC, OP_WAITING, PEER_NEW, PEER_UP, PROTOCOL_PLACED,
+    REASON_PEER, TELL, call_t, engine_t, lane_t, message_t, op_t, peer_t)
 from pyrdv.engine.trace cimport trace_op
 from pyrdv.engine.wire cimport (
     PACKET_ADVICE, PACKET_PLACED, PACKET_STAND, PACKET_SYNC, WIRE_HEADER, WIRE_RTS, header_t, rts_t)
@@ -97,6 +97,12 @@ cdef inline uint8_t following(uint8_t slot) noexcept nogil:
 
 cdef bint place_able(const engine_t *e, const peer_t *p) noexcept nogil:
     return p.fabric.capabilities & CAP_BEHIND != 0 and e.policy.rts_flags == 0
+
+
+cdef bint place_welcome(const engine_t *e, const peer_t *p, uint64_t length) noexcept nogil:
+    cdef const standing_t *s = receiving(p)
+    return place_able(e, p) and length <= e.lane_bytes and s.state != STAND_NEVER \
+        and (s.state != STAND_NONE or e.standing_count[1] < e.standing_most)
 
 
 # The sender's side -------------------------------------------------------------
@@ -324,7 +330,7 @@ cdef int placed_arrived(engine_t *e, peer_t *p, const header_t *h, const void *d
         message_keep(e, op, m)
         return VERDICT_TAKEN
     posted_remove(e, op)
-    if e.policy.met != NULL:
+    if op.flags & OP_OFFERED and e.policy.met != NULL:
         e.policy.met(e, p, op, h)
     taken(op)
     op_matched(e, op, p.rank, h.tag, h.length, h.content, p.recv_sequence)

@@ -33,11 +33,11 @@ from pyrdv.engine.protocols.contract cimport (
 from pyrdv.engine.protocols.done cimport done_fill, done_start
 from pyrdv.engine.protocols.pipe_in cimport pipe_receive
 from pyrdv.engine.state cimport (
-    ANY_PEER, CHOICE_PIPELINE, OP_DONE_ONLY, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST,
-    OP_POSTED, OP_QUEUED, OP_READING, OP_READY, OP_RECV, OP_REFUSED, OP_SEND, OP_UNWANTED,
-    OP_WAITING, PAIR_ACK, PEER_NEW, PEER_UP, PROTOCOL_GET, PROTOCOL_NONE, PROTOCOL_PIPELINE,
-    REASON_ASKED, REASON_PEER, WAITS_THERE, call_t, engine_t, message_t, op_t, peer_t)
-from pyrdv.engine.trace cimport trace_op
+    ANY_PEER, CHOICE_PIPELINE, OP_DONE_ONLY, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST, OP_POSTED,
+    OP_QUEUED, OP_READING, OP_READY, OP_RECV, OP_REFUSED, OP_SEND, OP_UNWANTED, OP_WAITING,
+    PAIR_ACK, PEER_NEW, PEER_UP, PROTOCOL_GET, PROTOCOL_NONE, PROTOCOL_PIPELINE, REASON_ASKED,
+    REASON_PEER, WAITS_HERE, WAITS_THERE, WAITS_WHOLE, call_t, engine_t, message_t, op_t, peer_t)
+from pyrdv.engine.trace cimport trace_now, trace_op
 from pyrdv.engine.wire cimport (
     PACKET_ADVICE, PACKET_PIPED, PACKET_RESUME_RTR, PACKET_RTS, PACKET_RTS_ACK, PACKET_STOP_RTR,
     PACKET_WAITING, WIRE_HEADER, WIRE_RTS, header_t, rts_t)
@@ -199,6 +199,9 @@ cdef int get_post(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     if status == FABRIC_OK:
         if op.pairing & PAIR_ACK:
             acked(e, p, op)
+        if op.moved == 0 and op.waits & WAITS_HERE:
+            op.waits |= WAITS_WHOLE
+            op.since = trace_now(e)
         op.moved += piece
         op.state = OP_READING
         e.counters.reads += 1
@@ -247,6 +250,8 @@ cdef void get_ended(engine_t *e, op_t *op, const completion *c) noexcept nogil:
         elif op.moved < op_wanted(op):
             get_start(e, p, op)
         else:
+            if e.policy.read != NULL:
+                e.policy.read(e, p, op)
             op_complete(e, op, op_fit(op))
     elif c.status == FABRIC_LOST:
         op_complete(e, op, OP_PEER_LOST)

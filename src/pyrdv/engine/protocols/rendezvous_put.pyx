@@ -32,7 +32,7 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from pyrdv.engine.calling cimport peer_call
-from pyrdv.engine.choice.choose cimport offer_for
+from pyrdv.engine.choice.choose cimport choose_offer, offer_for
 from pyrdv.engine.control cimport control_post, control_request, header_fill
 from pyrdv.engine.digest cimport mix
 from pyrdv.engine.event cimport TRACE_ANNOUNCE, TRACE_BEGIN, TRACE_OFFER, TRACE_USED
@@ -47,16 +47,17 @@ from pyrdv.engine.protocols.contract cimport (
 from pyrdv.engine.speculation.offers cimport offers_clear
 from pyrdv.engine.speculation.profile cimport profile_forbids, profile_sent, profile_used
 from pyrdv.engine.state cimport (
-    ANY_PEER, ANY_TAG_, CHOICE_PIPELINE, OP_CANCELLED, OP_CANCELLING, OP_INVALID, OP_LANDING,
+    ANY_PEER, ANY_TAG_, OP_CANCELLED, OP_CANCELLING, OP_INVALID, OP_LANDING,
     OP_OFFERED, OP_PEER_LOST, OP_POSTED, OP_RECV, OP_REFUSED, OP_SEND, OP_WRITING, OPS_PER_SLAB,
     PEER_NEW, PEER_UP, PROTOCOL_PUT, REASON_OFFER, call_t, engine_t, node_t, offer_t, op_t, peer_t)
-from pyrdv.engine.trace cimport trace_op
+from pyrdv.engine.trace cimport trace_now, trace_op
 from pyrdv.engine.wire cimport (
     PACKET_ADVICE, PACKET_FIN, PACKET_REFUSED, PACKET_REVOKE, PACKET_REVOKED, PACKET_RTR,
     PACKET_START, WIRE_HEADER, WIRE_RTR, WIRE_RTS, header_t, rtr_t)
 from pyrdv.fabrics.contract cimport (
     ACCESS_LOCAL, ACCESS_REMOTE_WRITE, FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, WR_FENCE, WR_SIGNALED,
     WR_WRITE, completion, work_request)
+from pyrdv.memory.mappings cimport cache_used
 
 
 cdef protocol_t operations
@@ -91,12 +92,14 @@ cdef void rtr_offer(call_t *call, op_t *op) noexcept nogil:
     cdef peer_t *p
     cdef rtr_t rtr
     cdef uint32_t ahead
+    cdef uint64_t begun
+    cdef bint held
     if op.kind != OP_RECV or op.peer == ANY_PEER or op.tag == ANY_TAG_ \
-            or e.protocol == CHOICE_PIPELINE \
             or op.flags & (OP_OFFERED | OP_CANCELLING):
         return
     p = &e.peers[op.peer]
-    if not predicted(e, p, op.length) or revoking(p) or p.finish_told:
+    if not predicted(e, p, op.length) or revoking(p) or p.finish_told \
+            or not choose_offer(call, p, op, &held):
         return
     if not e.policy.may_offer(e, op, &ahead):
         e.counters.rtrs_barred += 1
@@ -109,10 +112,14 @@ cdef void rtr_offer(call_t *call, op_t *op) noexcept nogil:
     if p.state == PEER_NEW:
         peer_connect(call, p)
     lanes_keep(call, p)
+    begun = trace_now(e)
     # A guess that must wait is not worth a queue.
     if p.state != PEER_UP or op_register(
             call, op, p.fabric, ACCESS_LOCAL | ACCESS_REMOTE_WRITE):
         return
+    if not held:
+        # Whoever reads the message uses what was registered for the offer.
+        begun = trace_now(e)
     header_fill(p, &rtr.header, PACKET_RTR, op.context, op.tag, op.length, op_cookie(op))
     rtr.header.sequence = p.recv_sequence
     rtr.address = <uint64_t> op.buffer
@@ -123,7 +130,10 @@ cdef void rtr_offer(call_t *call, op_t *op) noexcept nogil:
         op.flags |= OP_OFFERED
         e.counters.rtrs_sent += 1
         trace_op(e, TRACE_OFFER, op, op.length, 0, 0)
+        cache_used(e.cache, op.owner)
         profile_sent(call, op)
+        if e.policy.offered != NULL:
+            e.policy.offered(call, op, trace_now(e) - begun)
         e.counters.extra_packets += 1
         e.counters.extra_bytes += WIRE_RTR
 

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Whether speculation pays, per envelope.  Under the lock; step-safe."""
+"""Whether speculation pays, per envelope: the ``classic`` rule.  Under the lock; step-safe."""
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
 from pyrdv.engine.state cimport engine_t, op_t, peer_t
@@ -20,7 +20,7 @@ cdef struct habit_t:            # how RTRs of one envelope fare, on both sides
     uint8_t stopped             # receiver: it heard STOP last
     uint8_t skipped             # receiver: RTRs kept back since the last trial
 
-cdef struct habits_t:           # what each policy keeps of an engine
+cdef struct habits_t:           # what ``classic`` keeps of an engine
     uint32_t adapt              # per cent of RTRs used below which they are stopped; 0: never
     uint32_t window             # RTRs after which an envelope is judged
     uint32_t resume_after       # used trials in a row after which it is resumed

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Adaptation: RTRs that are not used are not sent for long.
+"""Adaptation of the ``classic`` pairing: RTRs that are not used are not sent for long.
 
 The sender keeps the usage factor of each envelope, RTRs used of RTRs received (Rashti and
 Afsahi, "A Speculative and Adaptive MPI Rendezvous Protocol Over RDMA-enabled Interconnects",
@@ -19,9 +19,8 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from pyrdv.engine.digest cimport mix
-from pyrdv.engine.event cimport TRACE_DROPPED
-from pyrdv.engine.state cimport PROTOCOL_PUT, REASON_NONE, engine_t, op_t, peer_t
-from pyrdv.engine.trace cimport trace_message
+from pyrdv.engine.speculation.offers cimport offer_lost
+from pyrdv.engine.state cimport engine_t, op_t, peer_t
 from pyrdv.engine.wire cimport PACKET_ADVICE, PACKET_RESUME, PACKET_STOP, header_t
 
 
@@ -60,7 +59,7 @@ cdef void rtr_judged(engine_t *e, peer_t *p, uint32_t context, int32_t tag,
     cdef habits_t *habits = own(e)
     cdef habit_t *habit
     if not used:
-        trace_message(e, TRACE_DROPPED, p.rank, context, tag, 0, 0, PROTOCOL_PUT, REASON_NONE)
+        offer_lost(e, p, context, tag)
     if habits.adapt == 0:
         return
     habit = habit_of(habits, context, p.rank, tag, True)

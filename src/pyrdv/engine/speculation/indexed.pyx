@@ -25,9 +25,11 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 
 from pyrdv.engine.digest cimport mix
 from pyrdv.engine.matching cimport posted_ahead
-from pyrdv.engine.speculation.adaptation cimport (
-    advice_heard, advice_told, advise, habits_hash, habits_t, rtr_judged, withheld)
-from pyrdv.engine.speculation.offers cimport offer_drop, offer_keep, offers_hash, offers_of
+from pyrdv.engine.speculation.offers cimport (
+    offer_drop, offer_keep, offer_lost, offers_hash, offers_of)
+from pyrdv.engine.speculation.regret cimport (
+    regret_hash, regret_heard, regret_hopes, regret_met, regret_offered, regret_read, regret_t,
+    regret_withholds)
 from pyrdv.engine.state cimport engine_t, offer_t, op_t, peer_t, policy_t
 from pyrdv.engine.wire cimport PACKET_START, header_t, rtr_t
 
@@ -53,9 +55,10 @@ cdef void indexed_arrived(engine_t *e, peer_t *p, const rtr_t *rtr) noexcept nog
     cdef uint32_t i
     cdef uint32_t later = 0
     cdef const sent_t *sent
+    regret_heard(e, p, &rtr.header)
     if unseen > SENT_LOG:
         e.counters.rtrs_refused += 1
-        rtr_judged(e, p, rtr.header.context, rtr.header.tag, False)
+        offer_lost(e, p, rtr.header.context, rtr.header.tag)
         return
     for i in range(unseen):
         sent = &own(p).sent[(rtr.header.sequence + i) % SENT_LOG]
@@ -63,7 +66,7 @@ cdef void indexed_arrived(engine_t *e, peer_t *p, const rtr_t *rtr) noexcept nog
             later += 1
     if later > rtr.ahead:
         e.counters.rtrs_stale += 1
-        rtr_judged(e, p, rtr.header.context, rtr.header.tag, False)
+        offer_lost(e, p, rtr.header.context, rtr.header.tag)
     elif not offer_keep(e, p, rtr, rtr.ahead - later):
         e.counters.rtrs_refused += 1
 
@@ -93,11 +96,10 @@ cdef void indexed_announced(engine_t *e, peer_t *p, const header_t *h) noexcept 
             link = &at.next
         else:
             offer_drop(e, p, link)
-            rtr_judged(e, p, h.context, h.tag, used)
             if not used:
                 e.counters.rtrs_unused += 1
+                offer_lost(e, p, h.context, h.tag)
         at = link[0]
-    advice_told(e, p, h)
 
 
 cdef void indexed_hash(const peer_t *p, uint64_t *h) noexcept nogil:
@@ -109,16 +111,18 @@ cdef void indexed_hash(const peer_t *p, uint64_t *h) noexcept nogil:
 
 cdef policy_t operations
 operations.offers = True
-operations.engine_bytes = sizeof(habits_t)
+operations.engine_bytes = sizeof(regret_t)
 operations.peer_bytes = sizeof(indexed_t)
 operations.may_offer = indexed_may_offer
-operations.withholds = withheld
-operations.heard = advice_heard
+operations.withholds = regret_withholds
+operations.offered = regret_offered
+operations.met = regret_met
+operations.read = regret_read
+operations.hopes = regret_hopes
 operations.arrived = indexed_arrived
 operations.find = indexed_find
-operations.advise = advise
 operations.announced = indexed_announced
-operations.hash = habits_hash
+operations.hash = regret_hash
 operations.hash_peer = indexed_hash
 
 

@@ -4,10 +4,12 @@
 They come from a pool that calls refill (``op.pools_reserve``).  An RTR for which the pool
 or the peer's share of it has no room is dropped, and its message takes the way over RTS.
 """
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint32_t, uint64_t
 
 from pyrdv.engine.digest cimport mix
-from pyrdv.engine.state cimport engine_t, offer_t, peer_t
+from pyrdv.engine.event cimport TRACE_DROPPED
+from pyrdv.engine.state cimport PROTOCOL_PUT, REASON_NONE, engine_t, offer_t, peer_t
+from pyrdv.engine.trace cimport trace_message
 from pyrdv.engine.wire cimport rtr_t
 
 
@@ -42,6 +44,10 @@ cdef void offer_drop(engine_t *e, peer_t *p, offer_t **link) noexcept nogil:
     e.offer_free = offer
     e.offer_free_count += 1
     offers_of(p).count -= 1
+
+
+cdef void offer_lost(engine_t *e, peer_t *p, uint32_t context, int32_t tag) noexcept nogil:
+    trace_message(e, TRACE_DROPPED, p.rank, context, tag, 0, 0, PROTOCOL_PUT, REASON_NONE)
 
 
 cdef uint32_t offers_clear(engine_t *e, peer_t *p) noexcept nogil:

@@ -7,8 +7,13 @@ from pyrdv.engine.speculation.classic cimport classic_policy
 from pyrdv.engine.speculation.indexed cimport indexed_policy
 from pyrdv.engine.speculation.offers cimport offers_t
 from pyrdv.engine.speculation.profile cimport profile_free
+from pyrdv.engine.speculation.regret cimport regret_t
 from pyrdv.engine.state cimport engine_t, peer_t, policy_t
 from pyrdv.engine.wire cimport rtr_t
+
+
+cdef enum:
+    FEW = 3                     # unused offers that stop an envelope (``regret``)
 
 
 cdef void off_arrived(engine_t *e, peer_t *p, const rtr_t *rtr) noexcept nogil:
@@ -17,13 +22,13 @@ cdef void off_arrived(engine_t *e, peer_t *p, const rtr_t *rtr) noexcept nogil:
 
 # Without speculation: nobody offers, and what a peer of another mind offers is refused.
 cdef policy_t operations
-operations.engine_bytes = sizeof(habits_t)
 operations.peer_bytes = sizeof(offers_t)
 operations.arrived = off_arrived
 
 
 cdef int policy_choose(engine_t *e, name, adapt, windows) except -1:
     cdef habits_t *habits
+    cdef regret_t *regret
     if name == "indexed":
         e.policy = indexed_policy()
     elif name == "classic":
@@ -32,12 +37,18 @@ cdef int policy_choose(engine_t *e, name, adapt, windows) except -1:
         e.policy = &operations
     else:
         raise ValueError(f"speculation={name!r} is none of 'indexed', 'classic', 'off'")
-    e.pairing = <char *> calloc(1, e.policy.engine_bytes)
+    e.pairing = <char *> calloc(1, max(e.policy.engine_bytes, 1))
     if e.pairing == NULL:
         raise MemoryError
-    habits = <habits_t *> e.pairing
-    habits.adapt = adapt
-    habits.window, habits.trial_every, habits.resume_after = windows
+    if name == "indexed":
+        regret = <regret_t *> e.pairing
+        regret.never = not adapt
+        regret.few = min(windows[0], FEW)
+        regret.trial_every = windows[1]
+    elif name == "classic":
+        habits = <habits_t *> e.pairing
+        habits.adapt = adapt
+        habits.window, habits.trial_every, habits.resume_after = windows
     return 0
 
 

@@ -2,8 +2,13 @@
 """How RTRs fared, per envelope, over a whole run; and what a former run says.  Under the lock."""
 from libc.stdint cimport int32_t, uint32_t
 
-from pyrdv.engine.state cimport call_t, engine_t, op_t, peer_t
+from pyrdv.engine.state cimport call_t, engine_t, op_t, peer_t, usage_t
 from pyrdv.engine.wire cimport header_t
+
+# What is known of an envelope, or NULL.  It stays there until the next `usage_make`.
+cdef usage_t *usage_find(engine_t *e, uint32_t context, uint32_t peer, int32_t tag) noexcept nogil
+# call.  The same, and if nothing is, a new record; NULL: no memory, or too many.
+cdef usage_t *usage_make(call_t *call, uint32_t context, uint32_t peer, int32_t tag) noexcept nogil
 
 # call.  An RTR of receive `op` was sent.
 cdef void profile_sent(call_t *call, const op_t *op) noexcept nogil

@@ -6,8 +6,9 @@ The receiver counts, per envelope, the RTRs that it sent and those that a START 
 RTRs were mostly useless sends none then (Rashti and Afsahi, "A Speculative and Adaptive MPI
 Rendezvous Protocol Over RDMA-enabled Interconnects", section 3.6).
 
-The table is open addressing over a power of two, half full at most; only calls let it grow.  An
-envelope beyond ENVELOPES_MAX, or for which there is no memory, is not recorded.
+The same table holds what ``regret`` learns.  It is open addressing over a power of two, half full
+at most; only calls let it grow.  When ENVELOPES_MAX are there, all are forgotten that no profile
+needs, for most will be of the past.  An envelope for which there is no room is not recorded.
 """
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, uint32_t
@@ -36,7 +37,7 @@ cdef usage_t *place_of(usage_t *table, uint32_t slots, uint32_t context, uint32_
         h += 1
 
 
-cdef usage_t *found(engine_t *e, uint32_t context, uint32_t peer, int32_t tag) noexcept nogil:
+cdef usage_t *usage_find(engine_t *e, uint32_t context, uint32_t peer, int32_t tag) noexcept nogil:
     cdef usage_t *at
     if e.usage == NULL:
         return NULL
@@ -44,29 +45,36 @@ cdef usage_t *found(engine_t *e, uint32_t context, uint32_t peer, int32_t tag) n
     return at if at.known else NULL
 
 
-cdef bint grow(engine_t *e) noexcept nogil:
-    cdef uint32_t slots = e.usage_slots * 2 if e.usage_slots else ENVELOPES_FIRST * 2
-    cdef usage_t *wider = <usage_t *> calloc(<size_t> slots, sizeof(usage_t))
+cdef bint rebuild(engine_t *e, uint32_t slots, bint whole) noexcept nogil:
+    """Into a table of that size; not `whole`: only what a profile needs."""
+    cdef usage_t *other = <usage_t *> calloc(<size_t> slots, sizeof(usage_t))
     cdef usage_t *at
     cdef uint32_t i
-    if wider == NULL:
+    if other == NULL:
         return False
+    e.usage_count = 0
     for i in range(e.usage_slots):
         at = &e.usage[i]
-        if at.known:
-            place_of(wider, slots, at.context, at.peer, at.tag)[0] = at[0]
+        if at.known and (whole or at.useless or at.sent):
+            place_of(other, slots, at.context, at.peer, at.tag)[0] = at[0]
+            e.usage_count += 1
     free(e.usage)
-    e.usage = wider
+    e.usage = other
     e.usage_slots = slots
     return True
 
 
-cdef usage_t *made(call_t *call, uint32_t context, uint32_t peer, int32_t tag) noexcept nogil:
+cdef usage_t *usage_make(call_t *call, uint32_t context, uint32_t peer, int32_t tag) noexcept nogil:
     cdef engine_t *e = &call.engine
-    cdef usage_t *at = found(e, context, peer, tag)
+    cdef usage_t *at = usage_find(e, context, peer, tag)
     if at != NULL:
         return at
-    if e.usage_count == ENVELOPES_MAX or e.usage_count * 2 >= e.usage_slots and not grow(e):
+    if e.usage_count == ENVELOPES_MAX and not e.usage_kept:
+        rebuild(e, e.usage_slots, False)
+        e.usage_kept = e.usage_count > ENVELOPES_MAX // 2
+    elif e.usage_count * 2 >= e.usage_slots:
+        rebuild(e, max(e.usage_slots * 2, <uint32_t> ENVELOPES_FIRST * 2), True)
+    if e.usage_count == ENVELOPES_MAX or e.usage_count * 2 >= e.usage_slots:
         return NULL
     at = place_of(e.usage, e.usage_slots, context, peer, tag)
     at.known = 1
@@ -81,7 +89,7 @@ cdef void profile_sent(call_t *call, const op_t *op) noexcept nogil:
     cdef engine_t *e = &call.engine
     cdef usage_t *at
     if e.recording:
-        at = made(call, op.context, op.peer, op.tag)
+        at = usage_make(call, op.context, op.peer, op.tag)
         if at != NULL:
             at.sent += 1
 
@@ -89,18 +97,18 @@ cdef void profile_sent(call_t *call, const op_t *op) noexcept nogil:
 cdef void profile_used(engine_t *e, const peer_t *p, const header_t *h) noexcept nogil:
     cdef usage_t *at
     if e.recording:
-        at = found(e, h.context, p.rank, h.tag)
+        at = usage_find(e, h.context, p.rank, h.tag)
         if at != NULL:
             at.used += 1
 
 
 cdef bint profile_forbids(engine_t *e, const op_t *op) noexcept nogil:
-    cdef const usage_t *at = found(e, op.context, op.peer, op.tag)
+    cdef const usage_t *at = usage_find(e, op.context, op.peer, op.tag)
     return at != NULL and at.useless
 
 
 cdef bint profile_forbid(call_t *call, uint32_t context, uint32_t peer, int32_t tag) noexcept nogil:
-    cdef usage_t *at = made(call, context, peer, tag)
+    cdef usage_t *at = usage_make(call, context, peer, tag)
     if at == NULL:
         return False
     at.useless = 1

@@ -22,7 +22,7 @@ from pyrdv.errors import ConfigError
 FORMAT = "pyrdv speculation profile"
 VERSION = 1
 #: With fewer RTRs than this an envelope is not judged.
-JUDGED = 8
+JUDGED = 3
 _SIZE_MAX = 1 << 26
 _LIMITS = (1 << 32, 1 << 31, 1 << 31, 1 << 64, 1 << 64)
 
