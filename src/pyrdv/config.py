@@ -195,6 +195,9 @@ KNOBS = (
     Knob("spin", "int", -1,
          "Time a waiter polls before it yields; -1 is automatic (none when cores are scarce).",
          low=-1, high=10_000_000, unit="us"),
+    Knob("progress", "choice", "auto",
+         "Who makes progress while no call of the library runs: polling nobody, auto is polling.",
+         choices=("auto", "polling")),
     Knob("single_copy", "choice", "auto",
          "Large messages between processes of one host by process_vm_readv: auto tries it and "
          "falls back, on makes its absence an error, off never uses it.",
@@ -274,6 +277,9 @@ INTERNAL = (
      "first Python descendant that asks is the rank"),
     ("PYRDV_HOST", "name that `pyrdv run --hosts` gave the host of the rank, for people"),
 )
+
+#: What `auto` means where nothing of the machine or the job decides.
+AUTO = {"progress": "polling"}
 
 _BY_VARIABLE = {knob.variable: knob for knob in KNOBS}
 # Read at build time (PYRDV_SANITIZE...), by tools or by the test lab: known here so that nobody
