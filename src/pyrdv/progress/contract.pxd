@@ -24,7 +24,7 @@ cdef struct progress_t:
     uint8_t code                # progress_code
     # call, locked.  A call that does not wait has posted operation `op`, an ``op_t``, and ends.
     void (*posted)(progress_t *self, void *op) noexcept nogil
-    # locked.  How many operations are known that still need a trigger; 0: none.
+    # locked.  How many operations it still watches; 0: none needs a trigger.
     uint32_t (*needed)(progress_t *self) noexcept nogil
     # This thread begins to wait, and makes steps until `leaves`.  They may be nested.
     void (*enters)(progress_t *self) noexcept nogil
