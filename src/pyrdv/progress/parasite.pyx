@@ -64,6 +64,7 @@ cdef extern from "parasite.h" nogil:
     void pulse_rest(pulse_t *p)
     void pulse_arm(pulse_t *p, int64_t ns)
     bint pulse_orphaned(const pulse_t *p)
+    bint pulse_owned()
     int64_t pulse_cost(pulse_t *p, const uint32_t *beats)
     int pulse_signal
     unsigned int pulse_forks
@@ -280,6 +281,8 @@ cdef void parasite_posted(progress_t *base, void *posted) noexcept nogil:
         return
     f.turns = 0
     f.period = self.period
+    if not pulse_owned():
+        return                  # the program has taken the signal (parasite.h, Z1)
     if not glance8(&f.armed):
         self.engine.counters.flows_spawned += 1
     arm(f, ticks_clock_ns(), self.phase)
@@ -311,7 +314,7 @@ cdef void parasite_leaves(progress_t *base) noexcept nogil:
         return
     engine_lock(&e.lock)
     if left(f):
-        if f.turns < f.mode.turn_limit:
+        if f.turns < f.mode.turn_limit and pulse_owned():
             arm(f, ticks_clock_ns(), f.period)
     elif glance8(&f.armed):
         pulse_arm(&f.pulse, 0)

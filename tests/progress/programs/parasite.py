@@ -341,6 +341,34 @@ def use_the_system():
     assert (np.ones((100, 100)) @ np.ones((100, 100)) == 100).all()
 
 
+def case_a_signal_that_the_program_takes_is_left_to_it(comm):
+    with another_mode(comm) as mode:
+        requests = [comm.Irecv(np.zeros(SIZE, np.uint8), MPI.ANY_SOURCE, 7)]
+        number = mode.facts()["signal"]
+        end = time.monotonic() + LIMIT
+        while mode.facts()["signals"] < 3:
+            assert time.monotonic() < end
+        own = []
+        signal.signal(number, lambda number, frame: own.append(number))
+        # The one that the timer was set for may still come.  What is posted now sets none.
+        requests += [comm.Irecv(np.zeros(SIZE, np.uint8), MPI.ANY_SOURCE, tag)
+                     for tag in range(8, 20)]
+        time.sleep(1.5)
+        seen = len(own)
+        assert seen <= 1
+        os.kill(os.getpid(), number)
+        while len(own) == seen:
+            assert time.monotonic() < end
+            time.sleep(0.001)
+        mode.end()
+        assert taken(number)
+        signal.signal(number, signal.SIG_DFL)
+    for request in requests:
+        request.Cancel()
+        request.Wait()
+    comm.Barrier()
+
+
 def case_children_have_no_action_and_the_end_takes_it_back(comm):
     with another_mode(comm) as mode:
         request = comm.Irecv(np.zeros(SIZE, np.uint8), MPI.ANY_SOURCE, 7)
