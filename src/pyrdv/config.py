@@ -196,6 +196,25 @@ KNOBS = (
     Knob("spin", "int", -1,
          "Time a waiter polls before it yields; -1 is automatic (none when cores are scarce).",
          low=-1, high=10_000_000, unit="us"),
+    Knob("progress", "choice", "auto",
+         "Who makes progress while no call of the library runs: polling nobody, parasite a signal "
+         "that borrows the thread whose message needs it, auto is polling.",
+         choices=("auto", "polling", "parasite")),
+    Knob("parasite_phase", "int", 2,
+         "Time from a request to the first turn of the parasite.",
+         low=0, high=1_000_000, unit="us"),
+    Knob("parasite_period", "int", 10,
+         "Time from one turn of the parasite to the next, at first.",
+         low=1, high=1_000_000, unit="us"),
+    Knob("parasite_decay", "int", 2,
+         "Factor by which the period grows with each turn of the parasite in vain.",
+         low=1, high=1000),
+    Knob("parasite_turn_limit", "int", 100,
+         "Turns in vain after which the parasite gives up until the next request.",
+         low=1, high=1 << 30),
+    Knob("parasite_share", "int", 2,
+         "Most of a thread's time that turns of the parasite in vain, and its signals, may take.",
+         low=1, high=100, unit="%"),
     Knob("single_copy", "choice", "auto",
          "Large messages between processes of one host by process_vm_readv: auto tries it and "
          "falls back, on makes its absence an error, off never uses it.",
@@ -275,6 +294,9 @@ INTERNAL = (
      "first Python descendant that asks is the rank"),
     ("PYRDV_HOST", "name that `pyrdv run --hosts` gave the host of the rank, for people"),
 )
+
+#: What `auto` means where nothing of the machine or the job decides.
+AUTO = {"progress": "polling"}
 
 _BY_VARIABLE = {knob.variable: knob for knob in KNOBS}
 # Read at build time (PYRDV_SANITIZE...), by tools or by the test lab: known here so that nobody

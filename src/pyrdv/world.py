@@ -286,12 +286,21 @@ class World:
             engine.watch(self.client.fileno(), self._notice)
         if config.connect == "start":
             ways.connect(engine)
+        if config.progress == "parasite":
+            self._parasite(engine, config)
         engine.abort = self.abort
         engine.note_lines(config.trace_lines)
         engine.neighbours = [rank for rank, name in enumerate(ways.names)
                              if name in ("self", "shm")]
         os.register_at_fork(before=engine.fork, after_in_child=engine.forked)
         return engine
+
+    @staticmethod
+    def _parasite(engine, config):
+        from pyrdv.progress.parasite import Parasite
+
+        Parasite(engine, config.parasite_phase, config.parasite_period, config.parasite_decay,
+                 config.parasite_turn_limit, config.parasite_share).begin(engine)
 
     def beside(self, **settings):
         """A communicator of the same ranks over connections and an engine of its own.

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from pyrdv.engine.listener import Listener
+from pyrdv.instruments.engine import Driver
 
 from .worlds import pattern
 
@@ -56,12 +57,15 @@ def finished(world, requests):
     return not any(engine.step() for engine in world.engines) and all(r.Test() for r in requests)
 
 
+@pytest.mark.parametrize("alone", (False, True), ids=("turns", "steps"))
 @pytest.mark.parametrize("seed", range(12))
-def test_sleepers_do_what_others_leave(world, seed):
-    """S6, S7: threads post, now and then make turns, and leave; the sleepers finish it."""
+def test_sleepers_do_what_others_leave(world, seed, alone):
+    """S6, S7, S8: threads post, now and then make turns, or are interrupted by a signal whose
+    handler makes a step by itself, and leave; the sleepers finish it."""
     rng = random.Random(seed)
     with world(RANKS, seed=seed, slots=rng.choice((2, 8, None)), spin_ns=0, yield_ns=0) as w:
         sleepers = [Sleeper(engine) for engine in w.engines]
+        others = [Driver(engine) for engine in w.engines] if alone else w.engines
         posts, requests, rooms = [], [], []
         for number in range(rng.choice((3, 60))):
             source, dest = rng.sample(range(RANKS), 2)
@@ -74,7 +78,7 @@ def test_sleepers_do_what_others_leave(world, seed):
         for rank, post, arguments in posts:
             requests.append(post(*arguments))
             for _ in range(rng.choice((0, 0, 1, 4))):
-                w.engines[rank].step()
+                others[rank].step()
             if rng.random() < 0.2:
                 rest(w, sleepers)
         rest(w, sleepers)
@@ -94,4 +98,22 @@ def test_nobody_sleeps_while_there_is_room(world):
         receives = [w.comms[1].Irecv(bytearray(8), source=0, tag=1) for _ in sends]
         rest(w, sleepers)
         assert finished(w, sends + receives)
+        del sleepers
+
+
+def test_a_step_by_itself_calls_all_who_sleep(world):
+    """S8: a handler takes what two loops sleep for.  The first who wakes up takes the arming back
+    and finds nothing any more, so it would not call the other."""
+    with world(2) as w:
+        w.run(w.comms[0].Isend(b"", dest=1), w.comms[1].Irecv(bytearray(), source=0))
+        w.settle()
+        handler = Driver(w.engines[1])
+        receive = w.comms[1].Irecv(bytearray(8), source=0, tag=1)
+        sleepers = [Sleeper(w.engines[1]) for _ in range(2)]
+        send = w.comms[0].Isend(bytes(8), dest=1, tag=1)
+        while not handler.step():
+            w.turn()
+        w.comms[1].Iprobe(source=0, tag=9)      # a third thread finds nothing more
+        assert [sleeper.answer() for sleeper in sleepers] == [True, True]
+        assert finished(w, [send, receive])
         del sleepers

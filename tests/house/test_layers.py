@@ -11,6 +11,7 @@ LAYERS = (
     "pyrdv.fabrics",
     "pyrdv.engine",
     "pyrdv.memory",
+    "pyrdv.progress.contract",
     "pyrdv.progress",
     "pyrdv.collectives",
     "pyrdv.api",
@@ -37,7 +38,8 @@ LAYERS = (
 FREE = {"pyrdv.config", "pyrdv.doors", "pyrdv.error_codes", "pyrdv.errors", "pyrdv.files",
         "pyrdv.foreign", "pyrdv.recorded", "pyrdv.shortage", "pyrdv.timeline"}
 BELOW_WORLD = {
-    "pyrdv.memory", "pyrdv.fabrics.contract", "pyrdv.fabrics", "pyrdv.engine", "pyrdv.progress",
+    "pyrdv.memory", "pyrdv.fabrics.contract", "pyrdv.fabrics", "pyrdv.engine",
+    "pyrdv.progress.contract", "pyrdv.progress",
     "pyrdv.collectives", "pyrdv.api", "pyrdv.launch",
 }
 
@@ -54,8 +56,10 @@ ALLOWED = {
     "pyrdv.memory": FREE,
     "pyrdv.fabrics.contract": FREE,
     "pyrdv.fabrics": FREE | {"pyrdv.fabrics.contract", "pyrdv.memory"},
-    "pyrdv.engine": FREE | {"pyrdv.fabrics.contract", "pyrdv.memory"},
-    "pyrdv.progress": FREE | {"pyrdv.engine", "pyrdv.fabrics.contract"},
+    # Names no type of the engine, which asks for its mode by it.
+    "pyrdv.progress.contract": set(),
+    "pyrdv.engine": FREE | {"pyrdv.fabrics.contract", "pyrdv.memory", "pyrdv.progress.contract"},
+    "pyrdv.progress": FREE | {"pyrdv.engine", "pyrdv.fabrics.contract", "pyrdv.progress.contract"},
     "pyrdv.api": FREE | {"pyrdv.engine", "pyrdv.memory", "pyrdv.progress"},
     "pyrdv.collectives": FREE | {"pyrdv.api"},
     "pyrdv.launch": FREE,

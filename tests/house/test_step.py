@@ -167,6 +167,14 @@ def test_steps_neither_allocate_nor_block(product, part):
     assert product.breaches(roots, forbidden) == []
 
 
+def test_a_signal_handler_neither_allocates_nor_blocks(product):
+    """Nor does it take a lock, but by trying; it may ring for sleepers."""
+    handler = product.find("pyrdv.progress.parasite", "beat")
+    names = {function.name for function in product.reachable([handler])}
+    assert {"step", "step_alone", "call_sleepers", "needs", "arm"} <= names
+    assert product.breaches([handler], FORBIDDEN) == []
+
+
 def test_tables_are_roots(product):
     """Every function in a table of the engine is found, and those for calls are told apart."""
     assert {"post", "poll", "release", "deregister", "arrived", "start", "serve", "ended",

@@ -51,6 +51,12 @@ cdef void reserve(call_t *call, op_t *op) noexcept nogil:
         TABLE.reserving[i].reserve(call, op)
 
 
+cdef inline void posted(engine_t *e, op_t *op) noexcept nogil:
+    # A call that does not wait ends, and `op` goes on (progress/contract, M1).
+    if e.unattended and e.progress != NULL:
+        e.progress.posted(e.progress, op)
+
+
 cdef int send_locked(call_t *call, uint32_t peer, uint32_t context, int32_t tag, void *data,
                      uint64_t length, int how, owner_t *owner, op_t **out) noexcept nogil:
     cdef engine_t *e = &call.engine
@@ -122,6 +128,8 @@ cdef int engine_send(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, 
     if result == 1 and out[0].state == OP_WRITING:
         # The receiver was first and may compute: where a processor must copy, it is this one.
         keep_moving(call)
+    if result == 1 and not how & SEND_WAITS:
+        posted(e, out[0])
     call_end(call)
     return result
 
@@ -159,6 +167,8 @@ cdef int engine_send_several(engine_t *e, uint32_t peer, piece_t *pieces,
                 break
             if result == 1 and piece.op.state == OP_WRITING:
                 keep_moving(call)
+            if result == 1 and not piece.how & SEND_WAITS:
+                posted(e, piece.op)
     call_end(call)
     return min(result, 0)
 
@@ -227,6 +237,8 @@ cdef int recv_call(engine_t *e, int kind, uint32_t peer, uint32_t context, int32
     if result == 0 and out[0].state == OP_READING:
         # The sender was first and may compute: as in `engine_send`.
         keep_moving(call)
+    if result == 0 and not waits:
+        posted(e, out[0])
     call_end(call)
     return result
 
@@ -256,6 +268,7 @@ cdef int engine_recv_matched(engine_t *e, message_t *m, void *room, uint64_t len
         deliver(e, op, m)
         if e.unattended:
             reserve(call, op)
+            posted(e, op)
         out[0] = op
     call_end(call)
     return 0 if op != NULL else -OP_NO_MEMORY

@@ -44,3 +44,6 @@ cdef struct counters_t:
     uint64_t credits_sent
     uint64_t packets_refused
     uint64_t protocol_errors
+    uint64_t flows_spawned      # how often a posted operation needed steps, and none were to come
+    uint64_t flow_turns         # steps that the progress mode made by themselves
+    uint64_t flow_hits          # of them, those in which something happened, or data moved

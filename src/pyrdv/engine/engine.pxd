@@ -15,6 +15,7 @@ cdef class Engine:
     cdef readonly Registrations registrations
     cdef readonly dict groups       # context -> world ranks whose messages it carries
     cdef public object notice       # called by waits now and then; None
+    cdef public object mode         # owner of what `c.progress` is; None: polling
     cdef public object abort        # ends the job with a status; set by the world
     cdef public object blamed       # called with the world rank of a peer that an error names; None
     cdef public object neighbours   # world ranks that share memory with it; None: only itself

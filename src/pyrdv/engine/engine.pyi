@@ -10,6 +10,7 @@ from ..recorded import Event
 
 class Engine:
     notice: Callable[[], None] | None
+    mode: Any
     abort: Callable[[int], NoReturn] | None
     blamed: Callable[[int], None] | None
     look_ns: int

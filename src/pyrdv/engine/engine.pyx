@@ -30,6 +30,7 @@ from pyrdv.engine.trace cimport trace_close, trace_end, trace_start
 from pyrdv.fabrics.contract cimport EVENT_CLOSED, EVENT_LOST, FABRIC_AGAIN
 from pyrdv.memory.mappings cimport cache_idle
 from pyrdv.memory.registration cimport Registrations
+from pyrdv.progress.contract cimport progress_stop
 
 from weakref import WeakKeyDictionary
 
@@ -87,8 +88,7 @@ cdef class Engine:
     eager_max : int
         Largest payload in bytes sent eagerly; 0 takes the fabric's figure.
     unexpected_max : int
-        Bytes of unexpected eager data this process is ready to hold, shared
-        by its peers (at least 64 KiB each).
+        Bytes of unexpected eager data to hold at most, for all peers (at least 64 KiB each).
     spin_ns : int
         How long a waiting call polls before it yields, in ns.
     yield_ns : int
@@ -101,8 +101,7 @@ cdef class Engine:
     adapt : int
         Per cent of an envelope's offers below which ``classic`` stops them; 0: they never are.
     windows : tuple of int
-        Offers by which an envelope is judged, receives for one trial while it is stopped, and
-        used trials after which ``classic`` resumes it.
+        Offers that judge an envelope, receives per trial of a stopped one, used trials to resume.
     initial_turn : bool
         Whether large sends and receives first look whether their peer's packet has come.
     registrations : Registrations, optional
@@ -112,8 +111,7 @@ cdef class Engine:
     look_ns : int
         How often calls that do not wait look whether the peers live, in ns; 0: by turns only.
     trace : int
-        Descriptor of a file that `traced.record` made, for its events, each with its exact time;
-        -1: none.  The engine closes it.
+        Descriptor of a file of `traced.record`, for its events; closed by the engine.  -1: none.
     trace_most : int
         Bytes that this file may have.
     debug : bool
@@ -180,6 +178,7 @@ cdef class Engine:
     def __dealloc__(self):
         if self.c == NULL:
             return
+        progress_stop(self.c.progress)
         if self.registrations is not None:
             self.registrations.end()
         if self.c.local_fd >= 0:
@@ -429,6 +428,7 @@ cdef class Engine:
         """Close the fabrics.  Operations still under way are abandoned; who waits is told."""
         if not self.closed:
             self.ending = self.unusual = self.closed = True
+            progress_stop(self.c.progress)
             # Other threads may be in a wait.
             engine_lock(&self.c.lock)
             trace_end(self.c)

@@ -1,7 +1,8 @@
 # cython: language_level=3
 """Sleeping until something happens (R7): threads that wait, and event loops.
 
-Everything runs in a call.  The functions take the engine's lock unless they say *locked*.
+Everything runs in a call, unless it says *step*.  The functions take the engine's lock unless they
+say *locked*.
 """
 from libc.stdint cimport uint32_t
 
@@ -22,6 +23,10 @@ cdef void listener_remove(engine_t *e, listener_t *listener) noexcept nogil
 cdef void have_all_look(engine_t *e) noexcept nogil
 # locked.  Have all who sleep look again.
 cdef void call_sleepers(engine_t *e) noexcept nogil
+
+
+# step, locked.  One step by itself, for a signal handler: the sleepers whom it concerns are called.
+cdef int step_alone(engine_t *e) noexcept nogil
 
 
 # locked.  Whether somebody sleeps who was not called since.

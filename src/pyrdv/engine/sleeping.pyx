@@ -17,6 +17,11 @@ S6  An arming knows nothing of what this process does after it: takes a doorbell
     it gives the lock back.
 S7  Nobody falls asleep after a turn in which something happened: a later one may find room, a
     lane or a connection that it left.
+S8  A step by itself cannot arm anew, nor make the turns of S6, for both are for calls.  So if it
+    did anything while others sleep, or left something to a call, it calls them, and they arm again
+    if there is nothing to do.  It may: `ring` is one write to a descriptor that takes any number of
+    them and never blocks; and what says who sleeps belongs to the lock, which it holds.  A thread
+    that it interrupts between its arming and its sleep is called, too, and so does not fall asleep.
 """
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from posix.unistd cimport read, write
@@ -24,8 +29,8 @@ from posix.unistd cimport read, write
 from pyrdv.engine.calls cimport call_begin, call_end, engine_lock, engine_unlock
 from pyrdv.engine.event cimport TRACE_WAKE
 from pyrdv.engine.sleeper cimport listener_t
-from pyrdv.engine.state cimport ANY_PEER, call_t, engine_t
-from pyrdv.engine.step cimport maintain, turn
+from pyrdv.engine.state cimport ANY_PEER, call_t, engine_t, peer_t
+from pyrdv.engine.step cimport maintain, step, turn
 from pyrdv.engine.trace cimport trace_event, trace_sleep
 from pyrdv.fabrics.contract cimport FABRIC_OK
 
@@ -113,6 +118,17 @@ cdef void stir_sleepers(call_t *call) noexcept nogil:
         call_sleepers(e)
     else:
         arm(e)
+
+
+cdef int step_alone(engine_t *e) noexcept nogil:
+    cdef uint32_t epoch = e.epoch
+    cdef uint32_t starved = e.starved
+    cdef const peer_t *calling = e.calling
+    cdef int happened = step(e)
+    if somebody_sleeps(e) and (happened or e.lane_work or e.epoch != epoch
+                               or e.starved != starved or e.calling != calling):
+        call_sleepers(e)
+    return happened
 
 
 cdef bint sleep_prepare(engine_t *e, uint32_t epoch, uint32_t *called) noexcept nogil:

@@ -13,6 +13,7 @@ from pyrdv.engine.sleeper cimport listener_t
 from pyrdv.engine.wire cimport header_t, rtr_t
 from pyrdv.fabrics.contract cimport completion, fabric_t, region
 from pyrdv.memory.mappings cimport cache_t, mapping_t, owner_t
+from pyrdv.progress.contract cimport progress_t
 
 
 cdef extern from "ticks.h":
@@ -392,13 +393,14 @@ cdef struct engine_t:
     uint8_t debug               # assert rules at run time (PYRDV_DEBUG)
     uint8_t stirred             # what sleepers are armed for may have changed since (sleeping, S6)
     uint8_t unsettled           # something happened in the last turn; the next may find more
+    uint8_t unattended          # steps by themselves go on with what calls post
     uint32_t rank, size
     uint32_t eager_units        # units that one peer may have outstanding
     uint64_t eager_max          # payload; 0: the fabric's
     fabric_t *fabrics[FABRICS_MAX]
     int fabric_count
     uint8_t polled              # some fabric's READs advance only by polls
-    uint8_t unattended          # steps by themselves go on with what calls post
+    progress_t *progress        # who makes steps while no call runs; NULL: nobody
     peer_t *peers
     peer_t *active              # peers with something to post
     peer_t *calling             # peers with work that only a call may do

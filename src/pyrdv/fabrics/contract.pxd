@@ -173,6 +173,7 @@ cdef struct fabric_t:
     int error               # errno of the last FABRIC_FAILED
     uint8_t *lacks          # lack_flags of each peer; NULL: this fabric never lacks anything
     uint32_t lacking        # peers with any of them
+    uint32_t carried        # grows with each piece of a transfer that `poll` has moved (CAP_POLLED)
 
 
 cdef inline void lack_begins(fabric_t *self, uint32_t peer, int flag) noexcept nogil:

@@ -12,10 +12,10 @@ from pyrdv.engine.calls cimport (
     engine_recv_matched, engine_release, engine_send, engine_turn, engine_unlock, engine_wanted,
     envelope_t)
 from pyrdv.engine.engine cimport Engine
+from pyrdv.engine.sleeping cimport step_alone
 from pyrdv.engine.state cimport (
     ANY_PEER, ANY_TAG_, OP_CANCELLED, OP_COMPLETE, OP_RECV, OP_TRUNCATED, engine_t, message_t,
     op_t)
-from pyrdv.engine.step cimport step
 from pyrdv.engine.trace cimport trace_pair, trace_read
 from pyrdv.instruments.fingerprint cimport engine_fingerprint
 from pyrdv.memory.mappings cimport owner_t
@@ -218,7 +218,7 @@ cdef class Driver:
         cdef engine_t *e = self.engine.c
         cdef int happened = -1
         if engine_lock_try(&e.lock):
-            happened = step(e)
+            happened = step_alone(e)
             engine_unlock(&e.lock)
         return happened
 

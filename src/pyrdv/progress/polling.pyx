@@ -26,6 +26,7 @@ from pyrdv.engine.lacking cimport complain
 from pyrdv.engine.sleeping cimport sleep_finish, sleep_prepare
 from pyrdv.engine.state cimport ANY_PEER, OP_FINALIZED, engine_t, op_t, ticks_scale
 from pyrdv.engine.trace cimport ticks_now, trace_clock
+from pyrdv.progress.contract cimport progress_enters, progress_leaves
 
 from pyrdv.errors import from_status
 
@@ -210,7 +211,9 @@ cdef int wait(Engine engine, op_t *op, uint32_t generation) except -1:
         if helping:
             help_pending(engine, p.rounds == 0)
         with nogil:
+            progress_enters(e.progress)
             done = wait_some(e, op, generation, &p, helping)
+            progress_leaves(e.progress)
         if done:
             return 0
         # First: without its descriptors this process takes the launcher for gone, too.
@@ -256,7 +259,9 @@ cdef bint wait_beside(Engine engine, op_t *op, uint32_t generation, bell_t *bell
         if helping:
             help_pending(engine, p.rounds == 0)
         with nogil:
+            progress_enters(e.progress)
             done = attend(e, op, generation, &p, bell, helping)
+            progress_leaves(e.progress)
         if done:
             return not bell.rings
         complain(engine, op, generation)
@@ -319,8 +324,10 @@ cdef int wait_turn(Engine engine, patience_t *p) except -1:
     cdef bint slept
     ticks_learn(&engine.c.ticks)
     with nogil:
+        progress_enters(engine.c.progress)
         engine_turn(engine.c)
         slept = pause(engine.c, p)
+        progress_leaves(engine.c.progress)
     if slept:
         look_around(engine)
     help_pending(engine, slept)

@@ -113,7 +113,8 @@ def _launch(facts):
 def _use(facts):
     use = facts["use"]
     return ["Will be used", *_wrapped("to peers on this host:   ", use["this_host"]),
-            *_wrapped("to peers on other hosts: ", use["other_hosts"])]
+            *_wrapped("to peers on other hosts: ", use["other_hosts"]),
+            *_wrapped("progress between calls:  ", use["progress"])]
 
 
 def _shared_memory(facts):

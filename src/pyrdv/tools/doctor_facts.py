@@ -69,6 +69,8 @@ def collect(environ=os.environ):
     }
     _judge_limits(facts, problems)
     facts["use"] = _use(settings, facts)
+    facts["use"]["progress"] = config.AUTO["progress"] if settings.progress == "auto" \
+        else settings.progress
     facts["problems"] = problems
     facts["usable"] = not any(problem["asked"] for problem in problems)
     return facts

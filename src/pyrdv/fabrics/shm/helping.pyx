@@ -85,6 +85,7 @@ cdef bint help_one(shm_t *self, inbound_t *into) noexcept nogil:
                 and not glance32(&job.helper_error)):
             tail_take(into, index, word)
         self.counters.chunks_helped += 1
+        self.base.carried += 1
         wake_producer(self, into)
         return True
     into.help_seen = seen

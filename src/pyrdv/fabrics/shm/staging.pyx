@@ -91,6 +91,7 @@ cdef int stage_turn(shm_t *self, outbound_t *out, uint64_t *moved) noexcept nogi
     if out.cells != before:
         publish64(&stage.producer_cells, <uint64_t> out.serial << 32 | out.cells)
         self.counters.cells += out.cells - before
+        self.base.carried += out.cells - before
         wake_consumer(self, out)
     elif observe32(&stage.refused) == out.serial:
         return FABRIC_INVALID
@@ -166,6 +167,7 @@ cdef int stage_serve(shm_t *self, inbound_t *into) noexcept nogil:
     if into.cells != before:
         publish64(&stage.consumer_cells, <uint64_t> serial << 32 | into.cells)
         self.counters.cells += into.cells - before
+        self.base.carried += into.cells - before
         wake_producer(self, into)
     if into.remaining == 0:
         into.serving = 0

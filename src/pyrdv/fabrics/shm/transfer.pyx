@@ -331,6 +331,7 @@ cdef uint64_t move_chunks(shm_t *self, outbound_t *out, node_t *node,
         status = copy_chunk(out.pid, node.local + offset, node.remote + offset, length,
                             node.opcode == WR_READ)
         self.counters.chunks += 1
+        self.base.carried += 1
         moved += length + 4096  # a call's fixed cost counts as a page more
         if status != FABRIC_OK:
             self.base.error = errno

@@ -1,0 +1,440 @@
+# cython: language_level=3
+"""A signal borrows the thread that posted an operation which still needs a trigger.
+
+After the *parasite execution flow* of Zounmevo and Afsahi.  A call that does not wait posts, say, a
+receive whose announcement is not there, and returns to a program that computes.  A one-shot timer
+then interrupts that very thread; the handler makes one step, by which the announcement is found and
+the transfer starts, and arms the timer again while anything is left to trigger.
+
+When it fires: `phase` after a request, then after `period`, which grows by the factor `decay` with
+each turn in vain; a turn in which something happened and a new request take it back.  After
+`turn_limit` turns in vain the flow gives up until the next request.
+
+Invariants:
+
+P1  The handler gets the engine's lock by trying, or leaves.  So it never runs a step within a call
+    of the thread that it interrupts, nor of any other.  It always comes again then.
+P2  With the lock it makes one step by itself (step.pyx, S1), which calls sleepers if it must
+    (sleeping.pyx, S8).  It allocates nothing, takes no other lock and touches no Python object;
+    that steps find what they need is what `unattended` is for (calls.pyx, reserve).
+P3  A flow belongs to one thread, whose handler and calls are the only ones to write what is not
+    said to belong to the lock.  Both may meet: the handler stands between any two instructions of
+    the call.  `armed` is set before the timer is, and cleared first by the handler; so if it is
+    set, a turn is to come.  If it is clear, one may come in vain.
+P4  `watched`, `first`, `count` and `room` belong to the lock.  The handler, which has it or
+    nothing, finds the list whole.
+P5  There is one flow per thread, however many operations it posts.  It lives while one of them
+    needs a trigger: the list loses its oldest members until one is found that does.  Each member
+    is lost once, so this costs a bounded time per request.
+P6  While its thread waits in the library, a flow sleeps: a turn that comes meanwhile arms nothing,
+    and `leaves` does, if anything is left.
+P7  The share: a turn costs what was measured at first use and, if it was in vain, the time of its
+    step.  Before `rest` times as much has passed, the thread is not interrupted again, whatever is
+    posted.
+P8  Signals of a thread that has ended reach nobody.  Its flow rests when the next new one begins;
+    its operations go on by calls, and by the flows of others, for a step is the engine's.
+P9  `stops` takes the mode from the engine under the lock, then lets every flow rest (parasite.h,
+    Z4).
+"""
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, realloc
+
+from pyrdv.engine.calls cimport engine_lock, engine_lock_try, engine_unlock
+from pyrdv.engine.engine cimport Engine
+from pyrdv.engine.peer cimport eager_limit
+from pyrdv.engine.sleeping cimport step_alone
+from pyrdv.engine.state cimport (
+    ANY_PEER, OP_CANCELLING, OP_LANDING, OP_LANELESS, OP_OFFERED, OP_PIPING, OP_POSTED, OP_QUEUED,
+    OP_READING, OP_READY, OP_RECV, OP_SEND, OP_WAITING, OP_WRITING, PROTOCOL_GET, PROTOCOL_PIPELINE,
+    engine_t, op_t)
+from pyrdv.fabrics.contract cimport CAP_POLLED, CAP_SINGLE_COPY
+from pyrdv.progress.contract cimport PROGRESS_PARASITE, progress_t
+
+
+cdef extern from "order.h" nogil:
+    uint8_t glance8(const uint8_t *where)
+    uint32_t glance32(const uint32_t *where)
+    void note8(uint8_t *where, uint8_t value)
+    void note32(uint32_t *where, uint32_t value)
+
+cdef extern from "parasite.h" nogil:
+    int pulse_watch_forks()
+    pulse_t *pulse_begin(size_t size)
+    void pulse_open(pulse_t *p)
+    void pulse_rest(pulse_t *p)
+    void pulse_arm(pulse_t *p, int64_t ns)
+    bint pulse_orphaned(const pulse_t *p)
+    bint pulse_owned()
+    int64_t pulse_cost(pulse_t *p, const uint32_t *beats)
+    int pulse_signal
+    unsigned int pulse_forks
+
+cdef extern from "ticks.h" nogil:
+    int64_t ticks_clock_ns()
+
+
+cdef enum:
+    NS = 1000                   # per µs, of the knobs
+    SOONEST = 1000              # ns that a timer is set to at least: 0 would disarm it
+    LONGEST = 1 << 30           # ns that a period grows to at most
+    WATCHED = 16                # entries of a list at first
+
+
+if pulse_watch_forks():
+    raise MemoryError("pthread_atfork")
+
+
+cdef inline uint32_t lacking(const engine_t *e, const op_t *op, uint32_t capability) noexcept nogil:
+    """Of `capability`, what the fabric between this rank and the other side of `op` has not."""
+    cdef uint32_t peer = op.peer if op.kind == OP_SEND or op.state == OP_POSTED else op.source
+    if peer == ANY_PEER or e.peers[peer].fabric == NULL:
+        return 0
+    return capability & ~e.peers[peer].fabric.capabilities
+
+
+cdef bint needs(const engine_t *e, const op_t *op) noexcept nogil:
+    if op.state == OP_POSTED:
+        # With an offer out, its sender writes; a cancel that asks waits for an answer.
+        return op.kind == OP_RECV and (not op.flags & OP_OFFERED or op.flags & OP_CANCELLING
+                                       or lacking(e, op, CAP_SINGLE_COPY))
+    if op.state == OP_WAITING:
+        # For GRANT, or for a READ that takes this processor, too.
+        return op.protocol == PROTOCOL_PIPELINE \
+            or op.protocol == PROTOCOL_GET and lacking(e, op, CAP_SINGLE_COPY)
+    if op.state == OP_LANDING:
+        return lacking(e, op, CAP_SINGLE_COPY) != 0
+    if op.state == OP_READING or op.state == OP_WRITING:
+        return not lacking(e, op, CAP_POLLED)
+    return op.state == OP_QUEUED or op.state == OP_READY or op.state == OP_LANELESS \
+        or op.state == OP_PIPING
+
+
+cdef inline flow_t *mine(parasite_t *self) noexcept nogil:
+    """The flow of this thread, or NULL."""
+    cdef flow_t *f = self.flows
+    cdef uint64_t thread = pulse_thread()
+    while f != NULL and f.pulse.thread != thread:
+        f = f.next
+    return f
+
+
+cdef bint left(flow_t *f) noexcept nogil:
+    """locked.  Whether anything of it needs a trigger (P5)."""
+    cdef const watched_t *w
+    while f.count:
+        w = &f.watched[f.first]
+        if w.op.generation == w.generation and needs(f.mode.engine, w.op):
+            return True
+        f.first += 1
+        f.count -= 1
+    f.first = 0
+    return False
+
+
+cdef void arm(flow_t *f, int64_t now, int64_t delay) noexcept nogil:
+    cdef int64_t due = max(now + max(delay, <int64_t> SOONEST), f.rested)
+    if glance8(&f.armed) and f.due <= due:
+        return
+    f.due = due
+    note8(&f.armed, True)
+    if not f.mode.by_hand:
+        pulse_arm(&f.pulse, due - now)
+
+
+cdef void spend(flow_t *f, int64_t now, int64_t spent) noexcept nogil:
+    """A turn ends that has cost its thread `spent` ns (P7)."""
+    f.rested = now + <int64_t> (f.mode.rest * <double> spent)
+
+
+cdef void slower(flow_t *f) noexcept nogil:
+    f.period = min(f.period * <int64_t> f.mode.decay, <int64_t> LONGEST)
+
+
+cdef inline uint32_t carried(const engine_t *e) noexcept nogil:
+    """Pieces of transfers that polls have moved: work, but no event."""
+    cdef uint32_t sum = 0
+    cdef int i
+    for i in range(e.fabric_count):
+        sum += e.fabrics[i].carried
+    return sum
+
+
+cdef void turn(flow_t *f) noexcept nogil:
+    """locked.  One step, and the timer for the next if there is to be one."""
+    cdef parasite_t *self = f.mode
+    cdef engine_t *e = self.engine
+    cdef int64_t before = ticks_clock_ns()
+    cdef uint32_t moved = carried(e)
+    cdef int happened = step_alone(e)
+    cdef int64_t now = ticks_clock_ns()
+    e.counters.flow_turns += 1
+    if happened or carried(e) != moved:
+        e.counters.flow_hits += 1
+        f.period = self.period
+        f.turns = 0
+        spend(f, now, self.cost)
+    else:
+        spend(f, now, self.cost + now - before)
+        slower(f)
+        f.turns += 1
+    if left(f) and f.turns < self.turn_limit:
+        arm(f, now, f.period)
+
+
+cdef void beat(pulse_t *pulse, int barred) noexcept nogil:
+    cdef flow_t *f = <flow_t *> pulse
+    cdef engine_t *e = f.mode.engine
+    cdef int64_t now
+    note8(&f.armed, False)
+    f.beats += 1
+    if f.trying:
+        pulse_arm(pulse, 0)     # for what that costs
+        return
+    if not f.inside and not barred and engine_lock_try(&e.lock):
+        turn(f)
+        engine_unlock(&e.lock)
+        return
+    now = ticks_clock_ns()
+    spend(f, now, f.mode.cost)
+    if f.inside:
+        slower(f)
+        return
+    f.barred += 1
+    arm(f, now, f.mode.period)
+
+
+cdef void lay_down(flow_t *f) noexcept nogil:
+    pulse_rest(&f.pulse)
+    free(f.watched)
+    f.watched = NULL
+    f.count = f.room = 0
+
+
+cdef void forget_ended(parasite_t *self) noexcept nogil:
+    """locked.  The flows of threads that have ended rest (P8)."""
+    cdef flow_t **link = &self.flows
+    cdef flow_t *f
+    while link[0] != NULL:
+        f = link[0]
+        if pulse_orphaned(&f.pulse):
+            link[0] = f.next
+            lay_down(f)
+        else:
+            link = &f.next
+
+
+cdef flow_t *flow_new(parasite_t *self) noexcept nogil:
+    """locked, call.  A flow for this thread; NULL: it can have none."""
+    cdef flow_t *f
+    forget_ended(self)
+    f = <flow_t *> pulse_begin(sizeof(flow_t))
+    if f == NULL:
+        return NULL
+    f.mode = self
+    f.pulse.beat = beat
+    if self.cost == 0 and not self.by_hand:
+        f.trying = True
+        pulse_open(&f.pulse)
+        self.cost = pulse_cost(&f.pulse, &f.beats)
+        pulse_arm(&f.pulse, 0)
+        note8(&f.trying, False)
+    pulse_open(&f.pulse)
+    f.next = self.flows
+    self.flows = f
+    return f
+
+
+cdef bint watch(flow_t *f, op_t *op) noexcept nogil:
+    """locked, call.  False: there is no memory."""
+    cdef watched_t *more
+    cdef uint32_t i
+    if f.first + f.count == f.room and f.first:
+        for i in range(f.count):
+            f.watched[i] = f.watched[f.first + i]
+        f.first = 0
+    if f.count == f.room:
+        more = <watched_t *> realloc(f.watched, 2 * max(f.room, WATCHED) * sizeof(watched_t))
+        if more == NULL:
+            return False
+        f.watched = more
+        f.room = 2 * max(f.room, WATCHED)
+    f.watched[f.first + f.count].op = op
+    f.watched[f.first + f.count].generation = op.generation
+    f.count += 1
+    return True
+
+
+cdef void parasite_posted(progress_t *base, void *posted) noexcept nogil:
+    cdef parasite_t *self = <parasite_t *> base
+    cdef op_t *op = <op_t *> posted
+    cdef flow_t *f
+    if not needs(self.engine, op) or op.kind == OP_RECV and op.state == OP_POSTED \
+            and op.length <= self.least:
+        return
+    f = mine(self)
+    if f == NULL:
+        f = flow_new(self)
+    if f == NULL:
+        return
+    left(f)
+    if not watch(f, op):
+        return
+    f.turns = 0
+    f.period = self.period
+    if not pulse_owned():
+        return                  # the program has taken the signal (parasite.h, Z1)
+    if not glance8(&f.armed):
+        self.engine.counters.flows_spawned += 1
+    arm(f, ticks_clock_ns(), self.phase)
+
+
+cdef uint32_t parasite_needed(progress_t *base) noexcept nogil:
+    cdef flow_t *f = (<parasite_t *> base).flows
+    cdef uint32_t count = 0
+    while f != NULL:
+        if left(f):
+            count += f.count
+        f = f.next
+    return count
+
+
+cdef void parasite_enters(progress_t *base) noexcept nogil:
+    cdef flow_t *f = mine(<parasite_t *> base)
+    if f != NULL:
+        note32(&f.inside, f.inside + 1)
+
+
+cdef void parasite_leaves(progress_t *base) noexcept nogil:
+    cdef flow_t *f = mine(<parasite_t *> base)
+    cdef engine_t *e = (<parasite_t *> base).engine
+    if f == NULL or f.inside == 0:
+        return
+    note32(&f.inside, f.inside - 1)
+    if f.inside or not glance32(&f.count):
+        return
+    engine_lock(&e.lock)
+    if left(f):
+        if f.turns < f.mode.turn_limit and pulse_owned():
+            arm(f, ticks_clock_ns(), f.period)
+    elif glance8(&f.armed):
+        pulse_arm(&f.pulse, 0)
+        note8(&f.armed, False)
+    engine_unlock(&e.lock)
+
+
+cdef void parasite_stops(progress_t *base) noexcept nogil:
+    cdef parasite_t *self = <parasite_t *> base
+    cdef engine_t *e = self.engine
+    cdef flow_t *f
+    cdef flow_t *after
+    if self.forks != pulse_forks:
+        # Another thread of the parent may have had the lock; there are no timers here (Z2).
+        self.on = False
+        e.progress = NULL
+        return
+    engine_lock(&e.lock)
+    self.on = False
+    if e.progress == base:
+        e.progress = NULL
+        e.unattended = 0
+    f = self.flows
+    self.flows = NULL
+    engine_unlock(&e.lock)
+    while f != NULL:
+        after = f.next
+        lay_down(f)
+        f = after
+
+
+cdef class Parasite:
+    """The mode of one engine, which keeps it as its `mode`.
+
+    Parameters
+    ----------
+    engine : Engine
+    phase, period : int
+        µs from a request to the first turn, and from one turn to the next.
+    decay : int
+        Factor of the period after a turn in vain.
+    turn_limit : int
+        Turns in vain after which the most recent request is given up.
+    share : int
+        Per cent of its thread's time that a flow takes at most.
+    by_hand : bool
+        No signals come but those that `fire` plays.
+    """
+
+    def __cinit__(self, Engine engine not None, int phase=2, int period=10, uint32_t decay=2,
+                  uint32_t turn_limit=100, int share=2, bint by_hand=False):
+        cdef int i
+        self.c = <parasite_t *> calloc(1, sizeof(parasite_t))
+        if self.c == NULL:
+            raise MemoryError
+        self.c.engine = engine.c
+        self.c.base.code = PROGRESS_PARASITE
+        self.c.base.posted = parasite_posted
+        self.c.base.needed = parasite_needed
+        self.c.base.enters = parasite_enters
+        self.c.base.leaves = parasite_leaves
+        self.c.base.stops = parasite_stops
+        self.c.phase = NS * phase
+        self.c.period = NS * period
+        self.c.decay = decay
+        self.c.turn_limit = turn_limit
+        self.c.rest = 100.0 / share - 1
+        self.c.by_hand = by_hand
+        self.c.forks = pulse_forks
+        self.c.least = <uint64_t> -1
+        for i in range(engine.c.fabric_count):
+            self.c.least = min(self.c.least, eager_limit(engine.c, engine.c.fabrics[i]))
+
+    def __dealloc__(self):
+        # The engine stops its mode before it ends, so what was not stopped has an engine.
+        if self.c != NULL and self.c.on:
+            parasite_stops(&self.c.base)
+        free(self.c)
+
+    def begin(self, Engine engine not None):
+        """From now on `engine`, for which it was made, has this mode."""
+        cdef engine_t *e = self.c.engine
+        if engine.c != e or engine.closed:
+            raise ValueError("this mode was made for another engine, or its engine is closed")
+        if e.progress != NULL and e.progress != &self.c.base:
+            raise ValueError("the engine has another mode; end that first")
+        engine.mode = self
+        engine_lock(&e.lock)
+        self.c.on = True
+        e.progress = &self.c.base
+        e.unattended = 1
+        engine_unlock(&e.lock)
+
+    def end(self):
+        """No step by itself runs from now on; calls make progress alone."""
+        if self.c.on:
+            parasite_stops(&self.c.base)
+
+    def fire(self):
+        """As if the timer of this thread's flow fired; whether it is set."""
+        cdef flow_t *f = mine(self.c)
+        if f == NULL or not f.armed:
+            return False
+        beat(&f.pulse, False)
+        return True
+
+    def facts(self):
+        """What is known of it now.
+
+        Returns
+        -------
+        dict
+            ``signal``: its number, 0 while none is needed; ``cost_ns``: of a turn, as measured, 0:
+            not yet; of this thread's flow ``armed``, ``watched`` (operations), ``signals`` (that
+            came) and ``barred`` (of them, those that found a call at work).
+        """
+        cdef flow_t *f = mine(self.c)
+        facts = {"signal": pulse_signal, "cost_ns": self.c.cost, "armed": False, "watched": 0,
+                 "signals": 0, "barred": 0}
+        if f != NULL:
+            facts |= {"armed": f.armed != 0, "watched": f.count, "signals": f.beats,
+                      "barred": f.barred}
+        return facts
