@@ -16,8 +16,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 PLAIN = {"machine": "qemu", "nodes": 1, "devices": (), "cpus": 1, "limit": 120}
 ON_1 = "nsenter --net=/run/netns/node1"
 # A server is up when its port of rdma_cm is bound; until then the client tries again.
-RPING = (f"rping -s -a %s -C 3 & for i in 1 2 3 4 5 6 7 8 9; do {ON_1} rping -c -v -a %s -C 3 "
-         "&& break; sleep 1; done; wait")
+RPING = (f"rping -s -a %s -C 3 & for i in 1 2 3 4 5 6 7 8 9; do {ON_1} timeout 9 rping -c -v "
+         "-a %s -C 3 && break; sleep 1; done; wait")
 RING = ["examples/ring.py"]
 RING_SAYS = ["rank 0 of 2 got 1", "rank 1 of 2 got 0"]
 
