@@ -80,10 +80,19 @@ static int refused(const char *name)
     }
 CALL(ibv_create_qp)
 CALL(ibv_create_cq)
+int rdma_get_cm_event(void *channel, void **event)
+{
+    /* No news, as if the network were slow. */
+    if (refused("rdma_get_cm_event")) { errno = EAGAIN; return -1; }
+    int (*news)(void *, void **) =
+        real(dlopen("librdmacm.so.1", RTLD_LAZY), "rdma_get_cm_event");
+    return news(channel, event);
+}
 void *dlsym(void *handle, const char *name)
 {
     if (!strcmp(name, "ibv_create_qp")) return (void *)ibv_create_qp;
     if (!strcmp(name, "ibv_create_cq")) return (void *)ibv_create_cq;
+    if (!strcmp(name, "rdma_get_cm_event")) return (void *)rdma_get_cm_event;
     return real(handle, name);
 }
 """

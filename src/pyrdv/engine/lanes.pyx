@@ -342,11 +342,17 @@ cdef bint lane_reserve(call_t *call, peer_t *p, bint receiving) noexcept nogil:
     return pool.used or lane_register(call, pool.free, p)
 
 
-cdef bint lane_spare(call_t *call, peer_t *p, bint receiving) noexcept nogil:
-    cdef pool_t *pool = pool_of(&call.engine, p, receiving)
+cdef const lane_t *fitting(const pool_t *pool, const peer_t *p) noexcept nogil:
+    """A free one that `p` can have as it is, or NULL."""
     cdef const lane_t *lane = pool.free
     while lane != NULL and not fits(lane, p):
         lane = lane.next
+    return lane
+
+
+cdef bint lane_spare(call_t *call, peer_t *p, bint receiving) noexcept nogil:
+    cdef pool_t *pool = pool_of(&call.engine, p, receiving)
+    cdef const lane_t *lane = fitting(pool, p)
     if lane == NULL and pipe_peer(p).used[receiving] == 0:
         # One of its own, beyond the others' (B3): theirs are spared for them.
         lane = lane_new(call, p, pool, receiving)
@@ -354,11 +360,8 @@ cdef bint lane_spare(call_t *call, peer_t *p, bint receiving) noexcept nogil:
 
 
 cdef bint lane_idle(engine_t *e, peer_t *p, bint receiving) noexcept nogil:
-    cdef pool_t *pool = pool_of(e, p, receiving)
-    cdef const lane_t *lane = pool.free
-    while lane != NULL and not fits(lane, p):
-        lane = lane.next
-    return lane != NULL or pool.count < e.lanes_most
+    cdef const pool_t *pool = pool_of(e, p, receiving)
+    return fitting(pool, p) != NULL or pool.count < e.lanes_most
 
 
 cdef bint lane_through(const op_t *op) noexcept nogil:

@@ -193,9 +193,7 @@ cdef int choose_again(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     if choose_eager(e, p, op.length):
         decide(op, PROTOCOL_EAGER, REASON_SIZE)
         return CHOSEN
-    if op.protocol == PROTOCOL_NONE and op.length == 0:
-        decide(op, PROTOCOL_GET, REASON_CREDIT)
-    elif op.protocol == PROTOCOL_NONE and op.flags & OP_REGISTERED:
+    if op.protocol == PROTOCOL_NONE and (op.length == 0 or op.flags & OP_REGISTERED):
         decide(op, PROTOCOL_GET, REASON_CREDIT)
     elif op.protocol == PROTOCOL_NONE:
         if call == NULL:
