@@ -11,7 +11,8 @@ OF_OFFERS = ("test_adaptation", "test_profile", "test_speculation")
 def pytest_generate_tests(metafunc):
     if "kind_of_world" not in metafunc.fixturenames:
         return
-    kinds = [pytest.param(kind, id=name) for name, kind in KINDS.items()]
+    without = getattr(metafunc.module, "WITHOUT", ())      # the kinds that a module has no case for
+    kinds = [pytest.param(kind, id=name) for name, kind in KINDS.items() if name not in without]
     device = metafunc.config.rdma_device
     if device is not None:
         of_offers = metafunc.module.__name__.rpartition(".")[2] in OF_OFFERS
