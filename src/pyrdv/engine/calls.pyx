@@ -57,47 +57,18 @@ cdef inline void posted(engine_t *e, op_t *op) noexcept nogil:
         e.progress.posted(e.progress, op)
 
 
-cdef int send_locked(call_t *call, uint32_t peer, uint32_t context, int32_t tag, void *data,
+cdef int send_queued(call_t *call, peer_t *p, uint32_t context, int32_t tag, void *data,
                      uint64_t length, int how, owner_t *owner, op_t **out) noexcept nogil:
+    """The long way: by an operation."""
     cdef engine_t *e = &call.engine
-    cdef bint sync = how & SEND_SYNC
-    cdef int content = CONTENT_OBJECT if how & SEND_OBJECT else CONTENT_BUFFER
-    cdef peer_t *p = &e.peers[peer]
-    cdef op_t *op
-    cdef int status
-    if p.state == PEER_SELF:
-        return loop_send(call, context, tag, data, length, sync, content, out)
-    if p.recv_sequence == p.answered:
-        look_after(call)
-    # What answers was alive (the hot path of messages to and fro).
-    p.answered = p.recv_sequence
-    if e.initial_turn and predicted(e, p, length) \
-            and (e.policy.hopes == NULL or e.policy.hopes(call, p, context, tag)):
-        # The RTR may be here already: then the data moves from now on.
-        call_step(call)
-    if p.finished:
-        return -peer_unreachable(call, p)
-    if p.state != PEER_UP:
-        status = peer_connect(call, p)
-        if status != 0 and not (status == OP_LACKING and how & (SEND_PATIENT | SEND_PROMISED)):
-            return -(status if status == OP_LACKING else peer_unreachable(call, p))
-    # The short way: nothing waits before it, so it may be announced at once (P3).
-    if p.state == PEER_UP and p.queue_head == NULL and not sync \
-            and choose_eager(e, p, length):
-        status = eager_post(e, p, context, tag, data, length, 0, content)
-        if status == FABRIC_OK:
-            trace_sent(e, peer, context, tag, length, p.send_sequence - 1)
-            return 0
-        if status != FABRIC_AGAIN:
-            return -peer_fails(e, p)
-    op = op_new(call, OP_SEND, peer, context, tag, data, length)
+    cdef op_t *op = op_new(call, OP_SEND, p.rank, context, tag, data, length)
     if op == NULL:
         return -OP_NO_MEMORY
     op.state = OP_QUEUED
-    op.content = <uint8_t> content
+    op.content = CONTENT_OBJECT if how & SEND_OBJECT else CONTENT_BUFFER
     op.posted = trace_read(e)
     op_own(op, owner)
-    if sync:
+    if how & SEND_SYNC:
         op.flags |= OP_SYNC
     if how & SEND_PROMISED:
         op.promised = PROMISE_GIVEN
@@ -117,6 +88,40 @@ cdef int send_locked(call_t *call, uint32_t peer, uint32_t context, int32_t tag,
         reserve(call, op)
     out[0] = op
     return 1
+
+
+cdef int send_locked(call_t *call, uint32_t peer, uint32_t context, int32_t tag, void *data,
+                     uint64_t length, int how, owner_t *owner, op_t **out) noexcept nogil:
+    cdef engine_t *e = &call.engine
+    cdef int content = CONTENT_OBJECT if how & SEND_OBJECT else CONTENT_BUFFER
+    cdef peer_t *p = &e.peers[peer]
+    cdef int status
+    if p.state == PEER_SELF:
+        return loop_send(call, context, tag, data, length, how & SEND_SYNC, content, out)
+    if p.recv_sequence == p.answered:
+        look_after(call)
+    # What answers was alive (the hot path of messages to and fro).
+    p.answered = p.recv_sequence
+    if e.initial_turn and predicted(e, p, length) \
+            and (e.policy.hopes == NULL or e.policy.hopes(call, p, context, tag)):
+        # The RTR may be here already: then the data moves from now on.
+        call_step(call)
+    if p.finished:
+        return -peer_unreachable(call, p)
+    if p.state != PEER_UP:
+        status = peer_connect(call, p)
+        if status != 0 and not (status == OP_LACKING and how & (SEND_PATIENT | SEND_PROMISED)):
+            return -(status if status == OP_LACKING else peer_unreachable(call, p))
+    # The short way: nothing waits before it, so it may be announced at once (P3).
+    if p.state == PEER_UP and p.queue_head == NULL and not how & SEND_SYNC \
+            and choose_eager(e, p, length):
+        status = eager_post(e, p, context, tag, data, length, 0, content)
+        if status == FABRIC_OK:
+            trace_sent(e, peer, context, tag, length, p.send_sequence - 1)
+            return 0
+        if status != FABRIC_AGAIN:
+            return -peer_fails(e, p)
+    return send_queued(call, p, context, tag, data, length, how, owner, out)
 
 
 cdef int engine_send(engine_t *e, uint32_t peer, uint32_t context, int32_t tag, void *data,

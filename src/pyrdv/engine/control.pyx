@@ -4,30 +4,11 @@
 A packet in a chain behind a READ may leave later than packets that are posted after it (F1).  So
 such a packet does not count as telling what it gives back (``peer``, P2).
 """
-from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t
 
 from pyrdv.engine.state cimport peer_t
 from pyrdv.engine.wire cimport header_t
 from pyrdv.fabrics.contract cimport FABRIC_OK, work_request
-
-
-cdef void header_fill(peer_t *p, header_t *h, int kind, uint32_t context, int32_t tag,
-                      uint64_t length, uint64_t cookie) noexcept nogil:
-    h.kind = <uint8_t> kind
-    h.flags = 0
-    h.content = 0
-    h.context = context
-    h.tag = tag
-    h.sequence = p.send_sequence
-    h.length = length
-    h.cookie = cookie
-    h.credit = p.returned
-    h.freed = p.freed[1]
-
-
-cdef void credits_told(peer_t *p, const header_t *h) noexcept nogil:
-    p.returned_told = h.credit
-    p.freed_told = h.freed
 
 
 cdef int control_post(peer_t *p, const void *packet, uint32_t length) noexcept nogil:

@@ -6,7 +6,7 @@ marked *call* may allocate; the rest is step-safe.
 """
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
-from pyrdv.engine.state cimport OP_REGISTERED, call_t, engine_t, message_t, op_t
+from pyrdv.engine.state cimport OP_REGISTERED, OP_TRUNCATED, call_t, engine_t, message_t, op_t
 from pyrdv.fabrics.contract cimport CAP_FREE_SINK, fabric_t, region
 from pyrdv.memory.mappings cimport cache_name, cache_t, owner_t
 
@@ -32,10 +32,15 @@ cdef void op_matched(engine_t *e, op_t *op, uint32_t source, int32_t tag, uint64
 # Bytes of the message that matched receive `op` takes: what fits.
 cdef inline uint64_t op_wanted(const op_t *op) noexcept nogil:
     return op.total if op.total < op.length else op.length
+cdef void disown(engine_t *e, op_t *op) noexcept nogil
 # The buffer of `op` is used no more by READs and WRITEs, and its owner is let go.
-cdef void op_disown(engine_t *e, op_t *op) noexcept nogil
+cdef inline void op_disown(engine_t *e, op_t *op) noexcept nogil:
+    if op.flags & OP_REGISTERED or op.owner != NULL:    # those of small messages are neither
+        disown(e, op)
 # The error that a matched receive ends with when nothing went wrong on the way.
-cdef int op_fit(const op_t *op) noexcept nogil
+cdef inline int op_fit(const op_t *op) noexcept nogil:
+    # Of an object whose beginning went to `peek` the room held nothing.
+    return OP_TRUNCATED if op.total > op.length or op.buffer == &op.peek[0] else 0
 # End `op`: the library does not touch its buffer afterwards (R3).
 cdef void op_complete(engine_t *e, op_t *op, int error) noexcept nogil
 # The caller has read the results; the op goes back to the pool.

@@ -18,8 +18,8 @@ from pyrdv.engine.event cimport TRACE_COMPLETE, TRACE_REGISTER
 from pyrdv.engine.lost cimport op_fails
 from pyrdv.engine.state cimport (
     DATA_CLASSES, MESSAGES_LOW, OFFERS_LOW, OP_COMPLETE, OP_FREE, OP_NO_MEMORY, OP_NOT_REGISTERED,
-    OP_PEER_LOST, OP_RECV, OP_REGISTERED, OP_SEND, OP_TRUNCATED, OPS_PER_SLAB, PROMISE_NONE,
-    PROTOCOL_EAGER, PROTOCOL_NONE, REASON_NONE, call_t, engine_t, message_t, offer_t, op_t)
+    OP_PEER_LOST, OP_RECV, OP_REGISTERED, OP_SEND, OPS_PER_SLAB, PROMISE_NONE, PROTOCOL_EAGER,
+    PROTOCOL_NONE, REASON_NONE, call_t, engine_t, message_t, offer_t, op_t)
 from pyrdv.engine.choice.waiting cimport waiting_never
 from pyrdv.engine.trace cimport trace_got, trace_op
 from pyrdv.engine.wire cimport WIRE_HEADER
@@ -131,11 +131,6 @@ cdef op_t *op_lookup(engine_t *e, uint64_t cookie) noexcept nogil:
     return op
 
 
-cdef int op_fit(const op_t *op) noexcept nogil:
-    # Of an object whose beginning went to `peek` the room held nothing.
-    return OP_TRUNCATED if op.total > op.length or op.buffer == &op.peek[0] else 0
-
-
 cdef void unregister(engine_t *e, op_t *op) noexcept nogil:
     if not op.flags & OP_REGISTERED:
         return
@@ -148,7 +143,7 @@ cdef void unregister(engine_t *e, op_t *op) noexcept nogil:
     e.regions_in_use -= 1
 
 
-cdef void op_disown(engine_t *e, op_t *op) noexcept nogil:
+cdef void disown(engine_t *e, op_t *op) noexcept nogil:
     unregister(e, op)
     if op.owner != NULL:
         cache_unname(e.cache, op.owner)

@@ -24,10 +24,10 @@ from pyrdv.engine.calling cimport call_proven
 from pyrdv.engine.control cimport credits_told
 from pyrdv.engine.event cimport TRACE_QUEUE
 from pyrdv.engine.state cimport (
-    MESSAGE_UNITS, OP_LACKING, OP_PEER_LOST, OP_QUEUED, OP_READY, PEER_CLOSED, PEER_DEAF, PEER_LOST,
-    PEER_NEW, PEER_UP, UNIT, call_t, engine_t, op_t, peer_t)
+    OP_LACKING, OP_PEER_LOST, OP_QUEUED, OP_READY, PEER_CLOSED, PEER_DEAF, PEER_LOST, PEER_NEW,
+    PEER_UP, call_t, engine_t, op_t, peer_t)
 from pyrdv.engine.trace cimport trace_op
-from pyrdv.engine.wire cimport WIRE_HEADER, header_t
+from pyrdv.engine.wire cimport header_t
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_FAILED, FABRIC_OK
 
 
@@ -83,26 +83,6 @@ cdef void announcement_posted(engine_t *e, peer_t *p, const header_t *h) noexcep
     credits_told(p, h)
 
 
-cdef uint32_t eager_cost(uint64_t length) noexcept nogil:
-    return MESSAGE_UNITS + <uint32_t> ((length + UNIT - 1) // UNIT)
-
-
-cdef uint64_t eager_limit(engine_t *e, const fabric_t *fabric) noexcept nogil:
-    cdef uint64_t limit = e.eager_max if e.eager_max else fabric.eager_max
-    cdef uint64_t room = fabric.packet_max - WIRE_HEADER
-    return limit if limit < room else room
-
-
-cdef bint eager_allowed(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:
-    cdef uint32_t outstanding = p.eager_sent - p.eager_returned
-    return outstanding + eager_cost(length) <= e.eager_units
-
-
-cdef bint eager_affordable(engine_t *e, const peer_t *p, uint64_t length) noexcept nogil:
-    cdef uint32_t outstanding = p.eager_taken - p.returned
-    return outstanding + eager_cost(length) <= e.eager_units
-
-
 cdef void credit_return(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:
     p.returned += eager_cost(length)
     # Told along with other packets; on its own when half the allowance is owed.
@@ -110,18 +90,8 @@ cdef void credit_return(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:
         peer_activate(e, p)
 
 
-cdef bint credit_take(peer_t *p, uint32_t credit) noexcept nogil:
-    if credit == p.eager_returned or <int32_t> (credit - p.eager_returned) < 0:
-        # Nothing new, or from a fenced DONE that later packets have overtaken (F1).
-        return True
-    if credit - p.eager_returned > p.eager_sent - p.eager_returned:
-        return False
-    p.eager_returned = credit
-    return True
-
-
-cdef bint freed_take(peer_t *p, uint32_t freed) noexcept nogil:
-    if freed == p.freed[0] or <int32_t> (freed - p.freed[0]) < 0:
+cdef bint freed_changes(peer_t *p, uint32_t freed) noexcept nogil:
+    if <int32_t> (freed - p.freed[0]) < 0:
         # As for credits.
         return True
     if freed - p.freed[0] > p.placed - p.freed[0]:

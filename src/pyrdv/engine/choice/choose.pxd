@@ -2,6 +2,7 @@
 """Which protocol a message takes.  Under the lock; step-safe unless marked *call*."""
 from libc.stdint cimport uint64_t
 
+from pyrdv.engine.peer cimport eager_allowed, eager_limit
 from pyrdv.engine.state cimport call_t, engine_t, offer_t, op_t, peer_t
 
 cdef enum chosen:
@@ -15,7 +16,8 @@ cdef int choose_send(call_t *call, peer_t *p, op_t *op) noexcept nogil
 # Send `op` is announced next: choose, by the credit and the offers of now.  Returns `chosen`.
 cdef int choose_now(engine_t *e, peer_t *p, op_t *op) noexcept nogil
 # Can a send of `length` bytes go eager, before any operation is made?
-cdef bint choose_eager(engine_t *e, peer_t *p, uint64_t length) noexcept nogil
+cdef inline bint choose_eager(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:
+    return length <= eager_limit(e, p.fabric) and eager_allowed(e, p, length)
 # call.  Posted receive `op` has no message yet: would that be read, and neither placed nor copied
 # through a lane, if it fills the room?  Then its buffer may be offered.  `held`: to read it, it
 # need not be registered any more.

@@ -32,7 +32,7 @@ from pyrdv.engine.choice.waiting cimport waiting_here
 from pyrdv.engine.event cimport TRACE_CHOOSE, TRACE_CREDIT
 from pyrdv.engine.lanes cimport lane_idle, lane_reserve, lanes_keep
 from pyrdv.engine.op cimport op_register, op_sinks, op_wanted
-from pyrdv.engine.peer cimport eager_allowed, eager_limit
+from pyrdv.engine.peer cimport eager_limit
 from pyrdv.engine.protocols.placed cimport (
     place_able, place_fill, place_ready, place_welcome, stand_consider)
 from pyrdv.engine.speculation.offers cimport offers_of
@@ -116,10 +116,6 @@ cdef bint copying_pays(engine_t *e, peer_t *p, op_t *op, uint64_t length, int ac
 
 
 # The sender's side -------------------------------------------------------------
-
-cdef bint choose_eager(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:
-    return length <= eager_limit(e, p.fabric) and eager_allowed(e, p, length)
-
 
 cdef bint placing_pays(engine_t *e, peer_t *p, op_t *op, decision_t *found) noexcept nogil:
     cdef facts_t facts

@@ -40,8 +40,7 @@ from pyrdv.engine.lanes cimport lanes_keep
 from pyrdv.engine.matching cimport posted_find, posted_remove
 from pyrdv.engine.op cimport (
     op_complete, op_cookie, op_fit, op_lookup, op_matched, op_register)
-from pyrdv.engine.peer cimport (
-    announcement_posted, eager_limit, peer_activate, peer_connect, ready_append)
+from pyrdv.engine.peer cimport announcement_posted, peer_activate, peer_connect, ready_append
 from pyrdv.engine.protocols.contract cimport (
     SERVED, SERVED_AGAIN, VERDICT_ILLEGAL, VERDICT_TAKEN, protocol_t)
 from pyrdv.engine.speculation.offers cimport offers_clear
@@ -79,10 +78,6 @@ cdef inline revoke_t *own(const peer_t *p) noexcept nogil:
 
 cdef bint revoking(const peer_t *p) noexcept nogil:
     return own(p).revoking != REVOKE_NONE
-
-
-cdef bint predicted(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:
-    return e.policy.offers and p.fabric != NULL and length > eager_limit(e, p.fabric)
 
 
 # The receiver's side -----------------------------------------------------------
