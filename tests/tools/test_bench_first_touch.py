@@ -34,7 +34,8 @@ def test_document(measured):
         assert row["samples"] == 3 and row["round_trips"] >= 4
     # Each way is what it is called.
     piped = {name for name in first_touch.NAMES if content["counted"][name]["sends_piped"]}
-    assert piped - {"auto"} == {"pipeline"}
+    assert piped - {"auto"} == {"placed", "pipeline"}, "shared memory has no standing buffers"
+    assert not content["refused"]
     assert (folder / "out.png").read_bytes().startswith(b"\x89PNG")
     assert "256 KiB, untouched" in text and "paper, 64 KiB" in text
     assert "sizes with ≥ 95 %" in text

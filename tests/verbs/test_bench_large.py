@@ -6,12 +6,12 @@ import pytest
 
 pytestmark = pytest.mark.verbs
 
-QUICK = ["--sizes", "64K", "--rounds", "2", "--seconds", "0.001", "--modes",
-         "current,indexed-fixed", "--json", "out.json"]
+QUICK = ["--rounds", "2", "--seconds", "0.001", "--json", "out.json"]
 
 
 def measure(jobs, *words):
-    done = jobs.run(["-m", "pyrdv.tools.bench", *words, *QUICK], 2, env={"PYRDV_FABRIC": "auto"})
+    done = jobs.run(["-m", "pyrdv.tools.bench", *words, *QUICK], 2, env={"PYRDV_FABRIC": "auto"},
+                    limit=200)
     assert done.status == 0, done
     # Nothing but how far it is, if it takes long.
     assert all(line.startswith("  …") for line in done.err.splitlines()), done
@@ -19,21 +19,30 @@ def measure(jobs, *words):
 
 
 def test_overlap(jobs):
-    """Both roles of a plain write have a ceiling, and every row is set beside one."""
-    content = measure(jobs, "overlap")
+    """Messages move while one side computes, where their mode can do that, and only there.
+
+    The work takes many times what a message does, so how fast it moves is not asked.  Both roles of
+    a plain write have a ceiling, and every row is set beside one.
+    """
+    modes = ["current", "classic", "indexed", "default"]
+    content = measure(jobs, "overlap", "--sizes", "1M", "--modes", ",".join(modes), "--ratio", "10",
+                      "--lead", "20")
     assert content["fabric"].startswith(f"verbs {jobs.kind}")
     ceilings = {one["role"]: one["end_to_end"] for one in content["ceilings"]}
     assert ceilings.keys() == {"posts", "target"}
-    assert len(content["rows"]) == 8
+    assert len(content["rows"]) == 4 * len(modes)
     for row in content["rows"]:
+        lost = row["mode"] == "current" and row["side"] == "receiver"
+        assert row["moved"] == 0 if lost else row["moved"] > 0, row
         role = "target" if row["first"] == row["side"] else "posts"
         assert row["of_ceiling"] == pytest.approx(row["end_to_end"] / ceilings[role])
-        assert row["transfer"] > 0 and row["hidden"] < 1
+        assert row["transfer"] > 0
 
 
 def test_exchange(jobs):
     """RTRs are sent, and each is accounted for, when both ranks send at once."""
-    rows = measure(jobs, "exchange", "--ratios", "1")["rows"]
+    rows = measure(jobs, "exchange", "--ratios", "1", "--sizes", "64K", "--modes",
+                   "current,indexed-fixed")["rows"]
     assert [(row["model"], row["mode"]) for row in rows] == [
         (model, mode) for model in (1, 2) for mode in ("current", "indexed-fixed")]
     for row in rows:

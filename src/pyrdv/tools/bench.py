@@ -149,13 +149,17 @@ def write_files(options, rows, facts, more=None):
     try:
         if options.json:
             report.write_json(options.json, content)
-        if options.plot:
+        if options.plot and rows:
             plt = report.plotting()
             if plt is None:
                 return 1
             drawn(options.plot, content, plt)
     except OSError as error:
         print(f"pyrdv bench: cannot write {error.filename!r}: {error.strerror}", file=sys.stderr)
+        return 1
+    if refused := (more or {}).get("refused"):
+        print(f"pyrdv bench: {len(refused)} rows are refused: their messages did not go by the "
+              "protocol that they are named by", file=sys.stderr)
         return 1
     return 0
 

@@ -56,16 +56,20 @@ class Benchmark:
         return speculation.run_rank(options, self.ABOUT, self.measure)
 
 
+LEAD = (arguments.factor, "0.2", "MS",
+        "milliseconds, at the least, by which the late side calls later; else 32 small messages")
 BENCHMARKS = {
     "overlap": Benchmark(overlap.ABOUT, overlap.measure_overlap, overlap.SIZES, {
         "ratio": (arguments.factor, str(overlap.RATIO), "X",
                   "work between call and Wait, in transfer times of the first mode"),
+        "lead": LEAD,
     }),
     "progress": Benchmark(overlap.ABOUT_PROGRESS, overlap.measure_progress,
                           overlap.PROGRESS_SIZES, {
         "delays": (arguments.delays, overlap.DELAYS, "A,B,…",
                    "work between call and Wait, in transfer times of the first mode"),
         "long": (arguments.factor, str(overlap.LONG_MS), "MS", "one more delay, milliseconds"),
+        "lead": LEAD,
     }),
     "exchange": Benchmark(exchange.ABOUT, exchange.measure_exchange, exchange.SIZES, {
         "ratios": (arguments.factors, exchange.RATIOS, "A,B,…",

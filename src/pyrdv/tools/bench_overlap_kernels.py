@@ -112,6 +112,9 @@ class Turn(NamedTuple):
         Between call and Wait, without the lead.
     lead : float
         By which it came later; 0 on the early side.
+    moved : float or None
+        On the side that computes, share of the message that moved while it did.  The receiver looks
+        at its buffer; the sender's is 1 if the first look of its Wait finds the send complete.
     """
 
     call: float
@@ -120,10 +123,29 @@ class Turn(NamedTuple):
     total: float
     work: float
     lead: float
+    moved: float | None
 
 
-def stage(scene, me, work, units, begin, finish):
-    """Play one side of a message; `begin()` starts it, `finish()` ends it.  Returns a `Turn`."""
+def stage(scene, me, work, units, begin, finish, look=lambda: None):
+    """Play one side of a message.
+
+    Parameters
+    ----------
+    scene : Scene
+    me : {"sender", "receiver"}
+    work : Work
+    units : int
+        Of work between call and Wait, on the side that computes.
+    begin, finish : callable
+        Start the message, and end it; `finish` says whether it was complete at once, or None.
+    look : callable
+        Says how much of the message is there when the work is over, without a call of the library;
+        the clock stands still meanwhile.
+
+    Returns
+    -------
+    Turn
+    """
     now = time.perf_counter
     early, computes = me == scene.first, me == scene.side
     begun = now()
@@ -138,14 +160,21 @@ def stage(scene, me, work, units, begin, finish):
     if computes:
         work.run(units)
     worked = now()
-    finish()
+    moved = look() if computes else None
+    waiting = now()
+    ended = finish()
     end = now()
-    return Turn(called - start, end - worked, called - start + end - ready, end - start,
-                worked - ready, 0.0 if early else start - begun)
+    if computes and moved is None and ended is not None:
+        moved = float(ended)
+    looked = waiting - worked
+    return Turn(called - start, end - waiting, called - start + end - ready - looked,
+                end - start - looked, worked - ready, 0.0 if early else start - begun, moved)
 
 
-def messages(comm, scene, work, units, size, count):
+def messages(comm, scene, work, units, size, count, told=None):
     """Send `count` messages of `size` bytes, one after the other, each by `stage`.
+
+    What was found goes by the communicator `told`, if it is not to be counted among the messages.
 
     Returns
     -------
@@ -162,7 +191,14 @@ def messages(comm, scene, work, units, size, count):
         requests.append(call(buffer, 1 - rank, scene.tag))
 
     def finish():
-        requests.pop().Wait()
+        request = requests.pop()
+        ended = request.Test() if me == SENDER else None
+        request.Wait()
+        return ended
+
+    def look():
+        pages = buffer[::4096]
+        return np.count_nonzero(pages == mark) / pages.size if me == RECEIVER else None
 
     own = []
     for number in range(count):
@@ -170,9 +206,9 @@ def messages(comm, scene, work, units, size, count):
         if me == SENDER:
             buffer.fill(mark)
         together(comm)
-        own.append(stage(scene, me, work, units, begin, finish))
+        own.append(stage(scene, me, work, units, begin, finish, look))
         check(buffer, mark)
-    found = comm.gather([tuple(turn) for turn in own], root=0)
+    found = (told or comm).gather([tuple(turn) for turn in own], root=0)
     if rank:
         return None
     return {side: [Turn(*turn) for turn in turns]

@@ -15,12 +15,14 @@ from contextlib import contextmanager
 from pyrdv import config, world
 from pyrdv.tools import (
     bench_arguments as arguments,
+    bench_counted as counting,
     bench_kernels,
     bench_overlap_kernels as kernels,
     bench_report as report,
 )
 
 #: Mode -> its settings and what it is.  The first is what the others are compared with.
+#: Only `default` leaves the choice to the engine: all others fix what they do not name (`PINNED`).
 MODES = {
     "current": ({"speculation": "off", "initial_turn": False},
                 "rendezvous by read as it was before: no RTR, no initial progress turn"),
@@ -31,15 +33,20 @@ MODES = {
     "indexed": ({"speculation": "indexed"}, "RTRs that say which message they wait for, adapting"),
     "indexed-fixed": ({"speculation": "indexed", "speculation_threshold": 0},
                       "the same without adaptation"),
+    "default": ({"speculation": "auto"}, "what pyrdv does by itself, with every protocol it has"),
 }
-#: Settings in which modes that adapt start.
-ADAPT = {"speculation_threshold": 80, "initial_turn": True}
+#: A rendezvous by read, or by write into an offered buffer, and nothing beside: no standing
+#: buffers, no superpipeline, whatever the caller's environment says.
+PINNED = {"protocol": "get", "standing_peers": 0, "registration_cache": "auto",
+          "speculation_threshold": 80, "speculation_profile": "", "initial_turn": True}
 PAPER = ("Rashti and Afsahi, A Speculative and Adaptive MPI Rendezvous Protocol Over RDMA-enabled "
          "Interconnects, 2009")
 RTR_BYTES = 64
-COUNTED = ("rtrs_sent", "rtrs_received", "rtrs_used", "rtrs_stale", "rtrs_unused", "rtrs_refused",
-           "rtrs_revoked", "rtrs_withheld", "stops_sent", "resumes_sent", "reads", "writes",
-           "sends_rendezvous")
+#: Of so many messages whose receive came first, all missing an offer is no chance.
+SURE = 7
+COUNTED = (*counting.COUNTED, "rtrs_sent", "rtrs_received", "rtrs_stale", "rtrs_unused",
+           "rtrs_refused", "rtrs_revoked", "rtrs_withheld", "stops_sent", "resumes_sent", "reads",
+           "writes")
 
 
 def available():
@@ -64,6 +71,38 @@ def add_options(parser, sizes, rounds=5):
                         help="time of one turn at the least, for as many messages as fit into it "
                         "(default 0.05)")
     parser.add_argument("--pin", action="store_true", help="bind each rank to one CPU, in turn")
+
+
+def settings(mode):
+    """Knobs of the connections of a mode."""
+    own = MODES[mode][0]
+    return own if mode == "default" else PINNED | own
+
+
+def offers(mode):
+    """Whether receives of a mode offer their buffers."""
+    return MODES[mode][0]["speculation"] != "off"
+
+
+def refusal(mode, counted, messages, offered=False):
+    """Why a row is not its mode's, in words; None if it is.
+
+    Parameters
+    ----------
+    mode : str
+    counted : dict
+        Of `Session.counted`.
+    messages : int
+        Large messages over all ranks.
+    offered : bool
+        Whether each receive comes long before its message.
+    """
+    if mode == "default":
+        return counting.refusal(counted, (), None)
+    if not offers(mode):
+        return counting.refusal(counted, ("read",), messages)
+    return counting.refusal(counted, ("read", "write"), messages,
+                            ("write",) if offered and messages >= SURE else ())
 
 
 def epilog():
@@ -123,11 +162,37 @@ class Session:
         self.comm = self.world.comm_world
         self.rank = self.comm.Get_rank()
         self.device = self.world.fabrics()[1 - self.rank]
-        self.comms, self.lead = {}, {}
+        self.comms, self.lead, self.refused = {}, {}, []
         self.work = kernels.Work().calibrate(self.comm)
         for mode in options.modes:
-            self.comms[mode] = self.world.beside(**(ADAPT | MODES[mode][0]))
-            self.lead[mode] = kernels.lead(self.comms[mode], self.work)
+            self.comms[mode] = self.world.beside(**settings(mode))
+            least = getattr(options, "lead", 0) / 1e3
+            self.lead[mode] = max(kernels.lead(self.comms[mode], self.work),
+                                  self.work.units(least))
+
+    def keep(self, rows, refusals):
+        """The rows that are what they are called; the others are put aside, with the reason.
+
+        Parameters
+        ----------
+        rows : list of dict
+        refusals : list of str or None
+            The reason of each row against it.
+
+        Returns
+        -------
+        kept : list of dict
+        lines : list of str
+            What to print of the others.
+        """
+        kept, lines = [], []
+        for row, why in zip(rows, refusals, strict=True):
+            if why is None:
+                kept.append(row)
+            else:
+                self.refused.append(row | {"refused": why})
+                lines.append(f"    {row['mode']:<14} refused: {why}")
+        return kept, lines
 
     def close(self):
         """End the connections of all modes; both ranks call it."""
@@ -236,7 +301,8 @@ def run_rank(options, about, measure):
             say(f"the machine is busy (load {facts['load_1min']}): figures will be rough")
     rows, more = measure(session, options, say)
     session.close()
-    more |= {"paper": {"source": PAPER, **more.get("paper", {})}, "fabric": session.device,
+    more |= {"refused": session.refused, "fabric": session.device,
+             "paper": {"source": PAPER, **more.get("paper", {})},
              "modes": {mode: MODES[mode][1] for mode in options.modes},
              "unit_us": session.work.seconds * 1e6}
     return 0, rows, facts, more
