@@ -2,6 +2,8 @@
 
 from results import Experiment, Table
 
+from pyrdv.tools import bench_applications, bench_exchange, bench_first_touch
+from pyrdv.tools.bench_npb import PAPER
 from pyrdv.tools.bench_overlap import AIMS, scenes_text
 from pyrdv.tools.bench_report import size_text
 from pyrdv.tools.bench_speculation import percent, time_text
@@ -10,6 +12,7 @@ DEVICES = ("rxe", "siw")
 TOOLS = "src/pyrdv/tools"
 #: Benchmarks whose module has another name than they.
 MODULES = {"progress": "bench_overlap", "overhead": "bench_exchange",
+           "exchange-4": "bench_exchange", "applications-4": "bench_npb",
            "kernels": "bench_applications"}
 
 
@@ -18,9 +21,26 @@ def marked(text, met):
     return text if met else f"**{text}** (aim missed)"
 
 
-def of_write(way):
-    """Bandwidth of a column of `bench pipeline`, of a raw WRITE."""
-    return lambda row: percent(row["write"] / row[way], 0)
+def of_write(way, aim=0.0):
+    """Bandwidth of a column, of a raw WRITE; marked if it misses the aim above 64 KiB."""
+    def text(row):
+        share = row["write"] / row[way]
+        return marked(percent(share, 0), row["size"] <= 64 << 10 or share >= aim)
+    return text
+
+
+def first_touch(row):
+    """The first round trip, of the best one."""
+    share = row["best"] / row["first"]
+    judged = row["size"] >= bench_first_touch.AIM_SIZE and row["way"] in ("pipeline", "auto")
+    return marked(percent(share, 0), not judged or share >= bench_first_touch.AIM)
+
+
+def beyond(row):
+    """Time beyond the first mode's, where RTRs are of no use."""
+    judged = row["size"] == 1 << 20 and row["mode"].startswith("indexed")
+    aim = bench_exchange.AIMS["fixed" if row["mode"].endswith("-fixed") else "adapting"]
+    return marked(percent(row["beyond"]), not judged or row["beyond"] <= aim)
 
 
 def hidden(row):
@@ -51,9 +71,17 @@ EXCHANGE = {"iterations": Table(
     across=lambda row: f"{row['ratio']:g}")}
 OVERHEAD = {"patterns": Table(
     {"pattern": lambda row: row["pattern"]} | SIZE | MODE,
-    {"time": lambda row: time_text(row["time"]), "beyond": lambda row: percent(row["beyond"]),
+    {"time": lambda row: time_text(row["time"]), "beyond": beyond,
      "RTRs used": lambda row: percent(row["usage"], 0),
      "extra bytes": lambda row: percent(row["volume"], 4)})}
+APPLICATIONS = {"waits": Table(
+    {"kernel": lambda row: f"{row['kernel']}.{row['class']}"} | MODE,
+    {"wait": lambda row: time_text(row["wait"]), "change": lambda row: percent(row["change"]),
+     "whole run": lambda row: time_text(row["run"]),
+     "RTRs used": lambda row: percent(row["usage"], 0),
+     "extra packets": lambda row: str(row["extra_packets"]),
+     "extra bytes": lambda row: percent(row["volume"], 4),
+     "paper": lambda row: PAPER.get((row["kernel"], row["class"]), "")})}
 REGISTRATION = {"ways": Table(SIZE, {
     "raw WRITE, MB/s": lambda row: f"{row['size'] / row['write'] / 1e6:.0f}",
     "naive registration": of_write("registered"), "naive copy": of_write("copied"),
@@ -61,18 +89,20 @@ REGISTRATION = {"ways": Table(SIZE, {
     "copy, µs": lambda row: f"{1e6 * row['copy']:.1f}"})}
 PIPELINE = {"ways": Table(SIZE, {
     "raw WRITE, MB/s": lambda row: f"{row['size'] / row['write'] / 1e6:.0f}",
-    "read": of_write("get"), "placed": of_write("placed"),
-    "superpipeline, by packets": of_write("pipeline"),
-    "superpipeline, by flags": of_write("flags")})}
+    "read": of_write("get"), "placed": of_write("placed", 0.95),
+    "superpipeline, by packets": of_write("pipeline", 0.95),
+    "superpipeline, by flags": of_write("flags", 0.95)})}
 FIRST_TOUCH = {"shares": Table(
     {"way": lambda row: row["way"], "received into": lambda row: row["received_into"]},
-    {"first, of the best": lambda row: percent(row["best"] / row["first"], 0)},
+    {"first, of the best": first_touch},
     across=lambda row: size_text(row["size"]))}
 KERNELS = {"times": Table(
     {"kernel": lambda row: row["kernel"], "way": lambda row: row["way"]},
     {"median": lambda row: time_text(row["median"]),
      "in messages": lambda row: percent(row["in_messages"], 0),
-     "of the better": lambda row: f"{row['of_better']:.3f}"})}
+     "of the better": lambda row: marked(
+         f"{row['of_better']:.3f}",
+         row["way"] != "auto" or row["of_better"] <= bench_applications.AIM)})}
 STARTUP = {"times": Table(
     {"ranks": lambda row: str(row["ranks"])},
     {"steps, ms": lambda row: f"{row['steps']['median']:.0f}",
@@ -114,7 +144,8 @@ def in_lab(program, benchmark, device, file, tables, *more):
 EXPERIMENTS = {
     **{f"{name}-{device}": in_lab("overlap", name, device, "", tables)
        for name, tables in (("overlap", OVERLAP), ("progress", PROGRESS), ("exchange", EXCHANGE),
-                            ("overhead", OVERHEAD))
+                            ("exchange-4", EXCHANGE), ("overhead", OVERHEAD),
+                            ("applications-4", APPLICATIONS))
        for device in DEVICES},
     **{f"{name}-{device}": in_lab("protocols", name, device, "-free", tables, "--cable", "free")
        for name, tables in (("registration", REGISTRATION), ("pipeline", PIPELINE),

@@ -103,8 +103,8 @@ def test_aim():
             for size, first in ((32 << 10, 9.0), (64 << 10, 1.0), (1 << 20, 1.9))
             for touch in first_touch.TOUCHES for way in first_touch.NAMES]
     text = first_touch.verdict(rows)
-    assert text.count("1 of 2") == 8, "64 KiB reach it, 1 MiB do not, 32 KiB do not count"
-    assert text.count("50 %") == 24, "1 MiB, and the worst, twice"
+    assert text.count("1 of 2") == len(KEYS), "64 KiB reach it, 1 MiB do not, 32 KiB do not count"
+    assert text.count("50 %") == 3 * len(KEYS), "1 MiB, and the worst, twice"
     assert "sizes with" not in first_touch.verdict([row for row in rows if row["size"] < 65536])
 
 

@@ -127,8 +127,9 @@ def test_progress(measured):
 def test_exchange(measured):
     content, _ = measured("exchange")
     rows = content["rows"]
-    assert [(row["model"], row["ratio"], row["mode"]) for row in rows] == [
-        (model, ratio, mode) for model in (1, 2) for ratio in (1.0, 2.0) for mode in MODES]
+    assert [(row["neighbours"], row["model"], row["ratio"], row["mode"]) for row in rows] == [
+        (neighbours, model, ratio, mode) for neighbours in (1, 2) for model in (1, 2)
+        for ratio in (1.0, 2.0) for mode in MODES]
     for row in rows:
         assert row["size"] == 128 << 10 and row["iteration"] > 0 and row["improvement"] < 1
         assert row["iterations"] >= bench_exchange.ITERATIONS
@@ -138,8 +139,23 @@ def test_exchange(measured):
         wanted = (1 / row["ratio"] + 0.05) * row["communication"]
         assert abs(row["computation"] - wanted) < 3.01 * row["unit"]
     (half,), (full,) = ({row["computation"] for row in rows
-                         if row["ratio"] == ratio and row["model"] == 1} for ratio in (2, 1))
+                         if row["ratio"] == ratio and row["model"] == row["neighbours"] == 1}
+                        for ratio in (2, 1))
     assert half <= full
+
+
+def test_exchange_on_four_ranks(tmp_path):
+    """Each rank has both its neighbours' data (the loops look), and every message is counted."""
+    done = pyrdv("bench", "exchange", "--ranks", "4", "--sizes", "128K", "--ratios", "1",
+                 "--rounds", "1", "--seconds", "0.001", "--modes", "current,indexed", "--models",
+                 "1", "--json", tmp_path / "out.json", cwd=tmp_path)
+    assert done.returncode == 0, done
+    rows = json.loads((tmp_path / "out.json").read_text())["rows"]
+    assert [(row["neighbours"], row["mode"]) for row in rows] == [
+        (neighbours, mode) for neighbours in (1, 2) for mode in ("current", "indexed")]
+    for row in rows:
+        assert row["ranks"] == 4
+        assert row["counted"]["sends_rendezvous"] == 4 * row["neighbours"] * row["iterations"]
 
 
 def test_overhead(measured):

@@ -156,3 +156,25 @@ def test_reproduce_runs_an_experiment(tmp_path):
     assert not (tmp_path / "results").exists()
     done = reproduce("nothing")
     assert done.returncode == 2 and "'nothing' is not one of overlap-rxe" in done.stderr
+
+
+@pytest.mark.parametrize("experiment, row, cell, told", [
+    ("overlap-rxe", {"size": 1 << 20, "mode": "default", "side": "sender", "hidden": 0.97},
+     "hidden", "**97.0 %** (aim missed)"),
+    ("overlap-rxe", {"size": 1 << 20, "mode": "current", "side": "sender", "hidden": 0.97},
+     "hidden", "97.0 %"),
+    ("pipeline-siw", {"size": 1 << 20, "write": 93.0, "pipeline": 100.0},
+     "superpipeline, by packets", "**93 %** (aim missed)"),
+    ("pipeline-siw", {"size": 32 << 10, "write": 68.0, "pipeline": 100.0},
+     "superpipeline, by packets", "68 %"),
+    ("first-touch-siw", {"size": 4 << 20, "way": "pipeline", "best": 94.0, "first": 100.0},
+     "first, of the best", "**94 %** (aim missed)"),
+    ("kernels-siw", {"way": "auto", "of_better": 1.05}, "of the better", "**1.050** (aim missed)"),
+    ("overhead-rxe", {"size": 1 << 20, "mode": "indexed", "beyond": 0.45}, "beyond",
+     "**45.0 %** (aim missed)"),
+])
+def test_missed_aims_are_marked(experiment, row, cell, told):
+    import experiments
+
+    (table,) = experiments.EXPERIMENTS[experiment].tables.values()
+    assert table.cells[cell](row) == told

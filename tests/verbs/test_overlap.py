@@ -12,7 +12,9 @@ pytestmark = pytest.mark.verbs
 
 PROGRAM = Path(__file__).parent / "programs" / "overlap.py"
 SIZE = 1 << 20
-MESSAGES = 5
+MESSAGES = 6
+#: Messages of a scene that a busy machine may have held up: after each the other side waits longer.
+LATE = 2
 SCENES = [f"{first}, {side}" for first in ("receiver", "sender")
           for side in ("receiver", "sender", "both")]
 #: Messages that may pay when a program changes its ways (engine/speculation/regret.pyx).
@@ -34,17 +36,16 @@ def still(messages):
 
 
 def test_defaults(jobs):
-    """All bytes of the messages, of which a busy machine may have held up one."""
+    """All bytes of the messages, whoever comes first and whoever computes."""
     found = moved(jobs)
-    assert all(still(found[scene]) <= 1 for scene in SCENES), found
+    assert all(still(found[scene]) <= LATE for scene in SCENES), found
 
 
 def test_right_after_crossing_messages(jobs):
     """1000 messages of the envelope that crossed have taught it nothing that lasts."""
     found = moved(jobs, crossing=1000)
     for scene in SCENES:
-        paid = PAY if scene.startswith("receiver") else 1
-        assert still(found[scene]) <= paid and not still(found[scene][PAY:]), found
+        assert still(found[scene]) <= (PAY if scene.startswith("receiver") else LATE), found
 
 
 @pytest.mark.parametrize("knob, first", [("PYRDV_SPECULATION", "receiver"),
@@ -54,4 +55,4 @@ def test_a_loss_would_be_seen(jobs, knob, first):
     messages = 4
     found = moved(jobs, messages=messages, **{knob: "off"})[f"{first}, receiver"]
     # A call that is made for another reason may happen to make the turn that is missing.
-    assert still(found) >= messages - 1 and 0 in found, found
+    assert still(found) >= messages - 1 > LATE and 0 in found, found

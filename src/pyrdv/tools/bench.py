@@ -25,6 +25,7 @@ from pyrdv.tools import (
     bench_first_touch as first_touch,
     bench_kernels as kernels,
     bench_large as large,
+    bench_npb as npb,
     bench_pipeline as pipeline,
     bench_registration as registration,
     bench_report as report,
@@ -43,7 +44,7 @@ ABOUT = {
 }
 APART = {"startup": startup, "registration": registration, "pipeline": pipeline,
          "first-touch": first_touch,
-         "kernels": applications, **large.BENCHMARKS}
+         "kernels": applications, "applications": npb, **large.BENCHMARKS}
 
 
 def add_arguments(parser):

@@ -3,8 +3,9 @@
 exchange
     The data exchange of figure 15 of the paper named in `bench_speculation`, its models 1 (receive
     posted first) and 2 (sent first), over the ratio of communication to computation, as in figure
-    16.  Communication is the time of an iteration without computation in the first mode; what is
-    produced and consumed takes that by the ratio, and packing a fixed share of it.
+    16: on any even number of ranks, each with one or two neighbours.  Communication is the time of
+    an iteration without computation in the first mode; what is produced and consumed takes that by
+    the ratio, and packing a fixed share of it.
 overhead
     Figure 19: messages for which RTRs are of no use.  The time beyond that of the first mode, by
     the median over the rounds of the ratio of their medians, and bytes on the wire beyond the data.
@@ -13,6 +14,7 @@ overhead
 import statistics
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from typing import NamedTuple
 
 from pyrdv.tools import (
@@ -47,17 +49,18 @@ def measure_exchange(session, options, say):
     """All sizes, models, ratios and modes; see `bench_speculation.run_rank`."""
     rows = []
     ticker = Ticker(len(options.sizes) * len(options.models) * len(options.ratios)
-                    * options.rounds * len(options.modes), session.rank != 0)
-    for size in options.sizes:
-        loops = {mode: kernels.Exchange(comm, session.work, size)
+                    * options.rounds * len(options.modes) * len(options.neighbours),
+                    session.rank != 0)
+    for size, neighbours in product(options.sizes, options.neighbours):
+        loops = {mode: kernels.Exchange(comm, session.work, size, neighbours)
                  for mode, comm in session.comms.items()}
         for model in options.models:
             first = loops[options.modes[0]]
             first.run(model, 0, ITERATIONS)
             communication = session.comm.bcast(
                 statistics.median(first.run(model, 0, 2 * ITERATIONS) for _ in range(3)), root=0)
-            say(f"\n{report.size_text(size)}, model {model}: an iteration without computation "
-                f"takes {time_text(communication)}; paper: {PAPER[model]}")
+            say(f"\n{report.size_text(size)}, model {model}, {neighbours} neighbours: an iteration "
+                f"without computation takes {time_text(communication)}; paper: {PAPER[model]}")
             say(_exchange_head(options.modes))
             for ratio in options.ratios:
                 part, refused = _exchanged(session, options, loops, model, ratio, communication,
@@ -85,9 +88,10 @@ def _exchanged(session, options, loops, model, ratio, communication, ticker):
                 times[mode].append(loops[mode].run(model, units, iterations, packing))
     if session.rank:
         return [], []
-    first = times[options.modes[0]]
+    first, some = times[options.modes[0]], loops[options.modes[0]]
+    ranks, neighbours = session.comm.Get_size(), len(some.ways)
     return session.keep([{
-        "size": loops[mode].out.nbytes, "model": model, "ranks": 2, "neighbours": 1,
+        "size": some.out[0].nbytes, "model": model, "ranks": ranks, "neighbours": neighbours,
         "ratio": ratio, "mode": mode,
         "communication": communication, "computation": computation,
         "unit": session.work.seconds,
@@ -95,7 +99,8 @@ def _exchanged(session, options, loops, model, ratio, communication, ticker):
         "improvement": 0.0 - beyond(times[mode], first), "samples": len(times[mode]),
         "usage": speculation.usage(counted[mode]), "counted": counted[mode],
     } for mode in options.modes], [
-        speculation.refusal(mode, counted[mode], 2 * iterations * options.rounds)
+        speculation.refusal(mode, counted[mode],
+                            ranks * neighbours * iterations * options.rounds)
         for mode in options.modes])
 
 

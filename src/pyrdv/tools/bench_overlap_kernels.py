@@ -235,7 +235,11 @@ def end_to_end(communication, work, both):
 
 
 def together(comm):
-    """Meet the other rank; both leave at the same time."""
+    """Meet the other ranks; all leave at about the same time."""
+    if comm.Get_size() != 2:
+        comm.Barrier()
+        comm.Barrier()
+        return
     # Who came early may be asleep and takes long to wake: then they meet once more, wide awake.
     comm.Barrier()
     peer = 1 - comm.Get_rank()
@@ -314,29 +318,48 @@ def transfer(comm, size, count):
 
 
 class Exchange:
-    """The data exchange of figure 15: both ranks produce, exchange and consume.
+    """The data exchange of figure 15: all ranks produce, exchange with neighbours and consume.
+
+    With one neighbour the ranks are in pairs, each of one rank of either half; with two they form a
+    ring, and of two ranks each is both neighbours of the other.
 
     Parameters
     ----------
     comm, work
     size : int
         Bytes of a message, rounded to whole doubles.
+    neighbours : {1, 2}
     """
 
-    def __init__(self, comm, work, size):
+    def __init__(self, comm, work, size, neighbours=1):
         count = max(size // 8, 1)
+        ranks, rank = comm.Get_size(), comm.Get_rank()
         self.comm, self.work = comm, work
-        self.peer = 1 - comm.Get_rank()
-        # A column of a matrix, as at the edge of a field: it must be packed to be sent.
+        pair, left, right = ((rank + step) % ranks for step in (ranks // 2, -1, 1))
+        #: By direction: to whom, and from whom.
+        self.ways = [(pair, pair)] if neighbours == 1 else [(right, left), (left, right)]
+        # Columns of a matrix, as at the edges of a field: they must be packed to be sent.
         self.field = np.ones((count, 16))
-        self.out = np.zeros(count)
+        self.out = np.zeros((neighbours, count))
         self.packing = 0
-        self.rooms = np.zeros((2, count))
+        self.rooms = np.zeros((2, neighbours, count))
 
     def pack(self):
         """Copy what is to be sent side by side, with the work that belongs to it."""
-        np.copyto(self.out, self.field[:, 0])
+        for way, out in enumerate(self.out):
+            np.copyto(out, self.field[:, -way])
         self.work.run(self.packing)
+
+    def send(self, model):
+        """Begin the sends of an iteration."""
+        return [self.comm.Isend(out, peer, MODELS + model + 2 * way)
+                for way, (out, (peer, _)) in enumerate(zip(self.out, self.ways, strict=True))]
+
+    def receive(self, model, turn):
+        """Begin the receives of an iteration."""
+        rooms = self.rooms[turn % 2]
+        return [self.comm.Irecv(room, peer, MODELS + model + 2 * way)
+                for way, (room, (_, peer)) in enumerate(zip(rooms, self.ways, strict=True))]
 
     def run(self, model, units, iterations, packing=0):
         """Return the seconds of one iteration.
@@ -357,27 +380,27 @@ class Exchange:
         return taken / iterations
 
     def _receive_first(self, units, iterations):
-        comm, work, peer = self.comm, self.work, self.peer
+        work = self.work
         for turn in range(iterations):
-            received = comm.Irecv(self.rooms[turn % 2], peer, MODELS)
+            received = self.receive(0, turn)
             self.pack()
-            sent = comm.Isend(self.out, peer, MODELS)
+            sent = self.send(0)
             work.run(units)
-            sent.Wait()
-            received.Wait()
+            for request in (*sent, *received):
+                request.Wait()
             work.run(units)
 
     def _send_first(self, units, iterations):
-        comm, work, peer = self.comm, self.work, self.peer
+        work = self.work
         for turn in range(iterations):
             self.pack()
-            sent = comm.Isend(self.out, peer, MODELS + 1)
+            sent = self.send(1)
             if turn:
                 work.run(units)
-            received = comm.Irecv(self.rooms[turn % 2], peer, MODELS + 1)
+            received = self.receive(1, turn)
             work.run(units)
-            sent.Wait()
-            received.Wait()
+            for request in (*sent, *received):
+                request.Wait()
         work.run(units)
 
 

@@ -3,8 +3,8 @@
 The policies of large messages are compared in turns within one job: each *mode* has an engine and
 connections of its own (`World.beside`), so all see the same machine in the same minutes.
 
-What must hold: both ranks come to the same calls in the same order; only rank 0 knows figures and
-prints.  What one rank decides (how often, how much work) it tells the other before it is done.
+What must hold: all ranks come to the same calls in the same order; only rank 0 knows figures and
+prints.  What one rank decides (how often, how much work) it tells the others before it is done.
 """
 
 import statistics
@@ -142,7 +142,7 @@ class Ticker:
 
 
 class Session:
-    """The two ranks of a benchmark, with a communicator per mode.
+    """The ranks of a benchmark, with a communicator per mode.
 
     Attributes
     ----------
@@ -152,20 +152,23 @@ class Session:
         By mode.
     work : bench_overlap_kernels.Work
     lead : dict of str to int
-        Units by which the late side comes later, by mode.
+        Units by which the late side comes later, by mode; of two ranks.
     device : str
-        How the ranks reach each other: ``shm``, or ``verbs`` and the device.
+        How the ranks of the two halves reach each other: ``shm``, or ``verbs`` and the device.
     """
 
     def __init__(self, options):
         self.world = world.init()
         self.comm = self.world.comm_world
         self.rank = self.comm.Get_rank()
-        self.device = self.world.fabrics()[1 - self.rank]
+        ranks = self.comm.Get_size()
+        self.device = self.world.fabrics()[(self.rank + ranks // 2) % ranks]
         self.comms, self.lead, self.refused = {}, {}, []
         self.work = kernels.Work().calibrate(self.comm)
         for mode in options.modes:
             self.comms[mode] = self.world.beside(**settings(mode))
+            if ranks > 2:
+                continue                # nothing is asked there that needs a lead
             least = getattr(options, "lead", 0) / 1e3
             self.lead[mode] = max(kernels.lead(self.comms[mode], self.work),
                                   self.work.units(least))
@@ -221,7 +224,7 @@ class Session:
 
     @contextmanager
     def counted(self, mode, into):
-        """Add to the dict `into` what both engines of `mode` count meanwhile; on rank 0."""
+        """Add to the dict `into` what all engines of `mode` count meanwhile; on rank 0."""
         engine = self.comms[mode].engine
         # Whatever packets were on their way have been counted.
         kernels.together(self.comms[mode])
@@ -265,7 +268,7 @@ def time_text(seconds):
 
 
 def run_rank(options, about, measure):
-    """Take part as one of the two ranks; returns (status, rows, facts, more for the JSON file).
+    """Take part as one of the ranks; returns (status, rows, facts, more for the JSON file).
 
     Parameters
     ----------
@@ -278,10 +281,11 @@ def run_rank(options, about, measure):
     """
     comm = world.init().comm_world
     rank, size = comm.Get_rank(), comm.Get_size()
-    if size != 2:
+    wanted = getattr(options, "ranks", 2)
+    if size != wanted:
         if rank == 0:
-            print(f"pyrdv bench: {options.benchmark} needs 2 ranks and this job has {size}; start "
-                  "it with `pyrdv run -n 2`, or by itself", file=sys.stderr)
+            print(f"pyrdv bench: {options.benchmark} needs {wanted} ranks and this job has {size}; "
+                  f"start it with `pyrdv run -n {wanted}`, or by itself", file=sys.stderr)
         return 2, [], None, {}
     if options.pin:
         bench_kernels.pin(rank)
@@ -293,8 +297,8 @@ def run_rank(options, about, measure):
 
     session = Session(options)
     say(f"{options.benchmark}: {about}")
-    say(f"2 ranks over {session.device}{', each on a CPU of its own' if options.pin else ''}; one "
-        f"unit of work {session.work.seconds * 1e6:.2f} µs")
+    say(f"{size} ranks over {session.device}{', each on one CPU' if options.pin else ''}; "
+        f"one unit of work {session.work.seconds * 1e6:.2f} µs")
     if rank == 0:
         say(report.facts_line(facts))
         if facts["load_1min"] > facts["cores"] / 2:

@@ -4,7 +4,8 @@ A scene is a message with two names: who makes its call first, and who computes 
 compute goes on to its Wait; with "both" nobody is in a call.  To compute means here to look at
 memory or at a pipe, never at the library, until the message has moved, or until it stands still for
 PATIENCE.  The call that comes late is made when the packet of the early one is there, and no call
-has seen it: LEAD later.
+has seen it: LEAD later, and twice as long after each message that has not moved as a whole, for on
+a busy machine the packet may take long.
 
 Arguments: how many messages each scene has, and how many messages cross in its envelope (source,
 tag and communicator) before the first scene.  Rank 0 sends and prints {"first, side": [bytes that
@@ -76,13 +77,13 @@ def compute(line, side, mark):
     return SIZE if line.told(PATIENCE) else 0
 
 
-def play(line, first, side, mark):
+def play(line, first, side, mark, lead):
     """One message; returns the bytes that moved while `side` computed."""
     data.fill(mark)
     comm.Barrier()
     if me != first:
         line.told()
-        time.sleep(LEAD)
+        time.sleep(lead)
     request = comm.Isend(data, 1, TAG) if me == "sender" else comm.Irecv(room, 0, TAG)
     if me == first:
         line.tell()
@@ -110,10 +111,11 @@ def main():
     line, mark, found = Line(), 0, {}
     for first, side in SCENES:
         cross(min(crossing, AGAIN) if found else crossing)
-        moved = found[f"{first}, {side}"] = []
+        moved, lead = found.setdefault(f"{first}, {side}", []), LEAD
         for _ in range(count):
             mark = mark % 250 + 1
-            moved.append(play(line, first, side, mark))
+            moved.append(play(line, first, side, mark, lead))
+            lead *= 1 if moved[-1] == SIZE else 2
     if comm.rank == 0:
         print(json.dumps(found))
 
