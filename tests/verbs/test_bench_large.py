@@ -27,8 +27,8 @@ def test_overlap(jobs):
     a plain write have a ceiling, and every row is set beside one.
     """
     modes = ["current", "classic", "indexed", "default"]
-    content = measure(jobs, "overlap", "--sizes", "1M", "--modes", ",".join(modes), "--ratio", "10",
-                      "--lead", "20", *QUICK)
+    content = measure(jobs, "overlap", "--sizes", "1M", "--modes", ",".join(modes), "--ratio", "5",
+                      "--lead", "5", *QUICK)
     assert content["fabric"].startswith(f"verbs {jobs.kind}")
     ceilings = {one["role"]: one["end_to_end"] for one in content["ceilings"]}
     assert ceilings.keys() == {"posts", "target"}

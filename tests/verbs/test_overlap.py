@@ -36,7 +36,7 @@ def still(messages):
 
 
 def test_defaults(jobs):
-    """All bytes of the messages, whoever comes first and whoever computes."""
+    """Messages move as a whole, whoever comes first and whoever computes."""
     found = moved(jobs)
     assert all(still(found[scene]) <= LATE for scene in SCENES), found
 
