@@ -9,7 +9,7 @@ stamps := $(VENV)/.stamps
 ARGS ?=
 
 .PHONY: help build test demo lint format docs fuzz explore sanitize bench-peers bench-rdma bench-overlap \
-    bench-protocols lab clean
+    bench-protocols reproduce lab clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -90,6 +90,9 @@ bench-overlap: build $(stamps)/extra-bench  ## overlap of communication and comp
 
 bench-protocols: build $(stamps)/extra-bench  ## registration, pipeline and first touch in the lab
 	$(py) benchmarks/protocols.py $(ARGS)
+
+reproduce: build $(stamps)/extra-bench  ## run the experiments of the documentation, write their tables
+	$(py) benchmarks/reproduce.py $(ARGS)
 
 # Not a stamp: it only looks whether everything is there, and the lab may be asked for anywhere.
 lab: build $(stamps)/extra-test  ## a shell (or ARGS='-- command') beside real soft-RDMA devices

@@ -5,6 +5,7 @@ benchmark go to FOLDER/STEM-BENCHMARK.json, and pictures beside them.
 """
 
 import argparse
+import re
 import shlex
 import subprocess
 import sys
@@ -15,6 +16,9 @@ sys.path.insert(0, str(ROOT))
 
 from pyrdv.tools import bench_report as report  # noqa: E402
 from tests.lab import machine, ranks  # noqa: E402
+
+#: Name of a benchmark here: that of `pyrdv bench`, and the ranks that it takes, if not two.
+RANKS = re.compile(r"(.*?)(?:-(\d+))?")
 
 
 def parser(program, about, names, *, device, rate, limit):
@@ -76,9 +80,10 @@ def measure(options, device, stem, arguments, **cable):
     texts = []
     for name in options.only:
         figures(options, stem, name).unlink(missing_ok=True)
-        words = ["-m", "pyrdv.tools.bench", name, *arguments(name), "--json", "@OUT@"]
+        benchmark, number = RANKS.fullmatch(name).groups()
+        words = ["-m", "pyrdv.tools.bench", benchmark, *arguments(name), "--json", "@OUT@"]
         # The shell in the guest knows the folder; nothing else of the words is for it.
-        texts.append(ranks.job(words, 2, device, pinned=True).replace(
+        texts.append(ranks.job(words, int(number or 2), device, pinned=True).replace(
             "@OUT@", f'"$LAB_OUT"/{shlex.quote(figures(options, stem, name).name)}'))
     told = f"a cable of {options.rate} and {options.delay}" if cable else "a cable without limits"
     print(f"\n{device}, {told}", flush=True)

@@ -1,4 +1,4 @@
-"""`pyrdv bench overlap|progress|exchange|overhead` in the lab, beside a cable that is slow.
+"""`pyrdv bench overlap|progress|exchange|overhead|applications` in the lab, beside a slow cable.
 
 Devices in software take the processor away from the work, so overlap shows only where the wire is
 the bottleneck (docs/lab.md). One boot per kind of device, both ranks bound to a processor each. The
@@ -10,25 +10,25 @@ import sys
 
 import lab_jobs
 
-from pyrdv.tools import (
-    bench_exchange,
-    bench_overlap,
-    bench_overlap_plots,
-    bench_report as report,
-)
+from pyrdv.tools import bench, bench_exchange, bench_overlap, bench_report as report
 
 #: Arguments of each benchmark: a quarter of an hour on rxe in all.
 PLAN = {
     "overlap": ["--sizes", "128K,256K,512K,1M", "--rounds", "7", "--seconds", "0.3"],
     "progress": ["--sizes", "1M", "--rounds", "3"],
     "exchange": ["--sizes", "128K", "--seconds", "0.5"],
+    "exchange-4": ["--sizes", "128K", "--seconds", "0.5", "--ranks", "4", "--ratios",
+                   "0.2,0.5,0.8,1,2"],
     "overhead": ["--sizes", "8,128K,1M"],
+    "applications-4": ["-n", "4"],
 }
 QUICK = {
     "overlap": ["--sizes", "128K"],
     "progress": ["--sizes", "128K", "--delays", "0,1"],
     "exchange": ["--sizes", "128K", "--ratios", "1"],
+    "exchange-4": ["--sizes", "128K", "--ratios", "1", "--ranks", "4"],
     "overhead": ["--sizes", "128K"],
+    "applications-4": ["-n", "4", "--iterations", "1"],
 }
 
 
@@ -59,7 +59,7 @@ def draw(options, device):
             continue
         content = json.loads(path.read_text())
         if plt is not None:
-            bench_overlap_plots.plot(path.with_suffix(".png"), content, plt)
+            bench.APART[content["benchmark"]].plot(path.with_suffix(".png"), content, plt)
         judge = {"overlap": bench_overlap.verdicts, "overhead": bench_exchange.verdicts}.get(name)
         lines += judge(content["rows"]) if judge else []
     return lines

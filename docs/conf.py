@@ -18,6 +18,7 @@ extensions = [
     "numpydoc",
     "myst_parser",
     "knobs",
+    "measured",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_build", "_generated"]

@@ -306,7 +306,7 @@ class OpenMpi(Messages):
             # mpirun's server of ranks must be reached from the other network namespace.
             env |= {"PMIX_MCA_ptl_base_remote_connections": "1",
                     "PMIX_MCA_ptl_base_if_include": job.places[0].netdev}
-        return ["mpirun", *job.plan["openmpi"]["options"], *contexts], env
+        return [job.plan["openmpi"]["program"], *job.plan["openmpi"]["options"], *contexts], env
 
 
 def ucx_env(plan, transport, place):

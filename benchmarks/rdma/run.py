@@ -187,6 +187,7 @@ def main():
         print(f"  the machine is busy (load {facts['load_1min']}): figures will be rough")
     try:
         able, python, notes = prepare(options)
+        plan["openmpi"]["program"] = versions.open_mpi()
         order = {"fabrics": fabrics(options), "rows": able, "points": options.points,
                  "rounds": options.rounds, "plan": plan, "pin": not options.no_pin,
                  "mpi_python": python}

@@ -23,7 +23,26 @@ NOTED = ("perftest", "ucx-utils", "openmpi-bin", "libibverbs1", "rdma-core")
 
 def missing(needs):
     """Return those of `needs` whose program is not there."""
-    return [need for need in needs if shutil.which(PACKAGES[need][0]) is None]
+    return [need for need in needs if program(need) is None]
+
+
+def program(need):
+    """Return the path of what `need` is measured with, or None."""
+    return open_mpi() if need == "openmpi" else shutil.which(PACKAGES[need][0])
+
+
+def open_mpi():
+    """Return the path of Open MPI's mpirun, or None.
+
+    The name is that of other libraries' launchers, too: a wheel of MPICH puts one into the
+    environment's folder, which comes first.  Debian has a name that is Open MPI's alone.
+    """
+    folders = os.get_exec_path()
+    for name in ("mpirun.openmpi", "mpirun"):
+        for path in (os.path.join(folder, name) for folder in folders):
+            if os.access(path, os.X_OK) and "Open MPI" in _output([path, "--version"]):
+                return path
+    return None
 
 
 def install(needs):

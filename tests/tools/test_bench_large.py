@@ -25,11 +25,11 @@ from pyrdv.tools import (
 )
 
 LIMIT = 240
-QUICK = ["--rounds", "2", "--seconds", "0.001", "--modes", "current,indexed,indexed-fixed"]
-MODES = ["current", "indexed", "indexed-fixed"]
+MODES = ["current", "indexed", "indexed-fixed", "default"]
+QUICK = ["--rounds", "2", "--seconds", "0.001", "--modes", ",".join(MODES)]
 OWN = {
-    "overlap": ["--sizes", "128K"],
-    "progress": ["--sizes", "128K", "--delays", "0,1", "--long", "2"],
+    "overlap": ["--sizes", "128K", "--lead", "5"],
+    "progress": ["--sizes", "128K", "--delays", "0,1", "--long", "2", "--lead", "5"],
     "exchange": ["--sizes", "128K", "--ratios", "1,2"],
     "overhead": ["--sizes", "8,128K"],
 }
@@ -76,6 +76,7 @@ def test_documents(measured, name):
     assert {row["mode"] for row in content["rows"]} == set(MODES)
     for row in content["rows"]:
         assert row["samples"] >= 2
+        assert row["mode"] == "default" or not row["counted"]["sends_piped"]
         figures = [value for value in row.values() if isinstance(value, float)]
         assert figures and all(map(math.isfinite, figures)), row
         used = row["usage"]
@@ -104,7 +105,7 @@ def test_overlap(measured):
     assert len(rows) == len(bench_overlap.SCENES) * len(MODES)
     assert {(row["first"], row["side"]) for row in rows} == set(bench_overlap.SCENES)
     for row in rows:
-        assert row["hidden"] < 1 and min(row["call"], row["wait"], row["transfer"]) > 0
+        assert 0 <= row["moved"] <= 1 and min(row["call"], row["wait"], row["transfer"]) > 0
         assert row["both"] > 0 and row["work"] > 0
         assert row["of_ceiling"] is None, "there is no RDMA write over shared memory"
         assert row["end_to_end"] == pytest.approx(kernels.end_to_end(
@@ -126,8 +127,9 @@ def test_progress(measured):
 def test_exchange(measured):
     content, _ = measured("exchange")
     rows = content["rows"]
-    assert [(row["model"], row["ratio"], row["mode"]) for row in rows] == [
-        (model, ratio, mode) for model in (1, 2) for ratio in (1.0, 2.0) for mode in MODES]
+    assert [(row["neighbours"], row["model"], row["ratio"], row["mode"]) for row in rows] == [
+        (neighbours, model, ratio, mode) for neighbours in (1, 2) for model in (1, 2)
+        for ratio in (1.0, 2.0) for mode in MODES]
     for row in rows:
         assert row["size"] == 128 << 10 and row["iteration"] > 0 and row["improvement"] < 1
         assert row["iterations"] >= bench_exchange.ITERATIONS
@@ -137,8 +139,23 @@ def test_exchange(measured):
         wanted = (1 / row["ratio"] + 0.05) * row["communication"]
         assert abs(row["computation"] - wanted) < 3.01 * row["unit"]
     (half,), (full,) = ({row["computation"] for row in rows
-                         if row["ratio"] == ratio and row["model"] == 1} for ratio in (2, 1))
+                         if row["ratio"] == ratio and row["model"] == row["neighbours"] == 1}
+                        for ratio in (2, 1))
     assert half <= full
+
+
+def test_exchange_on_four_ranks(tmp_path):
+    """Each rank has both its neighbours' data (the loops look), and every message is counted."""
+    done = pyrdv("bench", "exchange", "--ranks", "4", "--sizes", "128K", "--ratios", "1",
+                 "--rounds", "1", "--seconds", "0.001", "--modes", "current,indexed", "--models",
+                 "1", "--json", tmp_path / "out.json", cwd=tmp_path)
+    assert done.returncode == 0, done
+    rows = json.loads((tmp_path / "out.json").read_text())["rows"]
+    assert [(row["neighbours"], row["mode"]) for row in rows] == [
+        (neighbours, mode) for neighbours in (1, 2) for mode in ("current", "indexed")]
+    for row in rows:
+        assert row["ranks"] == 4
+        assert row["counted"]["sends_rendezvous"] == 4 * row["neighbours"] * row["iterations"]
 
 
 def test_overhead(measured):
@@ -154,7 +171,7 @@ def test_overhead(measured):
         if row["pattern"] == "mispredicted" and row["mode"] != "current":
             # An offer for a small message is never of use; adaptation leaves one in sixteen.
             assert row["usage"] in (None, 0)
-            assert row["rtrs_per_message"] > 0.3 or row["mode"] == "indexed"
+            assert row["rtrs_per_message"] > 0.3 or row["mode"] in ("indexed", "default")
     stopped = {row["mode"]: row["rtrs_per_message"] for row in rows
                if row["pattern"] == "mispredicted"}
     assert stopped["indexed"] < stopped["indexed-fixed"] / 2

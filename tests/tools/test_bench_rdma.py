@@ -56,6 +56,7 @@ def job(rows):
     """Two nodes, one size."""
     with (FOLDER / "plan.toml").open("rb") as file:
         plan = tomllib.load(file)
+    plan["openmpi"]["program"] = "/bin/mpirun.openmpi"
     places = tuple(
         rows.Place(f"rxe{k}", f"v{k}", f"10.77.0.{k + 1}", 1,
                    ("taskset", "-c", str(k), "nsenter", f"--net=/run/netns/node{k}"), f"node{k}")
@@ -118,12 +119,29 @@ def test_commands_lead_each_side_to_its_node_and_device(rows, job):
     assert client[client.index("-d") + 1] == "rxe0"
     assert client[-1] == "10.77.0.2"
     assert client[client.index("-n") + 1] == 6 * 64
+    assert row(rows, "mpi4py-ud-bandwidth").command(job)[0][0] == "/bin/mpirun.openmpi"
     for name in ("mpi4py-rc-latency", "pyrdv-latency"):
         text = " ".join(map(str, row(rows, name).command(job)[0]))
         for number in (0, 1):
             assert f"/run/netns/node{number} env" in text
             assert f"DEVICE=rxe{number}" in text or f"DEVICES=rxe{number}:1" in text
         assert "latency 65536:100" in text
+
+
+def test_open_mpi_is_told_from_others_of_its_name(tmp_path, monkeypatch):
+    """MPICH's wheel puts an mpirun into the environment's folder, which comes first."""
+    import versions
+
+    says = {"first/mpirun": "HYDRA build details", "second/mpirun": "mpirun (Open MPI) 4.1.4"}
+    for name, text in says.items():
+        path = tmp_path / name
+        path.parent.mkdir()
+        path.write_text(f"#!/bin/sh\necho '{text}'\n")
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/first:{tmp_path}/second")
+    assert versions.open_mpi() == f"{tmp_path}/second/mpirun" == versions.program("openmpi")
+    (tmp_path / "second/mpirun").unlink()
+    assert versions.open_mpi() is None and versions.missing(["openmpi"]) == ["openmpi"]
 
 
 def test_iwarp_connects_by_the_connection_manager(rows, job):

@@ -33,6 +33,8 @@ def test_first_touch(jobs):
     assert counted["get-trust"]["registration_hits"] >= 2 * 2 + 2 * 3 * (samples - 1)
     assert counted["get-off"]["registration_hits"] == 0
     assert copied(counted["pipeline"]) > 0 == copied(counted["get-off"])
+    assert counted["pipeline"]["sends_placed"] == 0 < counted["placed"]["sends_placed"]
+    assert not content["refused"]
     assert "128 KiB, untouched" in out
 
 
@@ -53,12 +55,14 @@ def test_kernels(jobs):
     assert list(rows) == [(name, way) for name in ("is", "cg") for way in protocols.WAYS]
     for (name, way), counted in rows.items():
         if way != "auto":
-            assert (copied(counted) > 0) == (way == "pipeline"), (name, way)
+            assert (copied(counted) > 0) == (way in ("placed", "pipeline")), (name, way)
+            assert (counted["sends_placed"] > 0) == (way == "placed"), (name, way)
         if way == "get-off":
             assert counted["registration_hits"] == 0
-    runs = 3                    # the first is not counted among the times
+    assert not content["refused"]
+    runs = 3                    # the first is not counted among the times; of two ranks
     assert rows["cg", "get-trust"]["registration_hits"] > runs * 3
-    assert rows["cg", "get-trust"]["registration_misses"] <= 4
+    assert rows["cg", "get-trust"]["registration_misses"] <= 2 * 4
     assert rows["is", "get-trust"]["registration_hits"] == 0
     assert rows["is", "get-trust"]["registration_misses"] >= runs * 3
     assert "cg: auto takes" in out

@@ -25,6 +25,7 @@ from pyrdv.tools import (
     bench_first_touch as first_touch,
     bench_kernels as kernels,
     bench_large as large,
+    bench_npb as npb,
     bench_pipeline as pipeline,
     bench_registration as registration,
     bench_report as report,
@@ -43,7 +44,7 @@ ABOUT = {
 }
 APART = {"startup": startup, "registration": registration, "pipeline": pipeline,
          "first-touch": first_touch,
-         "kernels": applications, **large.BENCHMARKS}
+         "kernels": applications, "applications": npb, **large.BENCHMARKS}
 
 
 def add_arguments(parser):
@@ -149,13 +150,17 @@ def write_files(options, rows, facts, more=None):
     try:
         if options.json:
             report.write_json(options.json, content)
-        if options.plot:
+        if options.plot and rows:
             plt = report.plotting()
             if plt is None:
                 return 1
             drawn(options.plot, content, plt)
     except OSError as error:
         print(f"pyrdv bench: cannot write {error.filename!r}: {error.strerror}", file=sys.stderr)
+        return 1
+    if refused := (more or {}).get("refused"):
+        print(f"pyrdv bench: {len(refused)} rows are refused: their messages did not go by the "
+              "protocol that they are named by", file=sys.stderr)
         return 1
     return 0
 

@@ -28,6 +28,7 @@ import numpy as np
 
 from pyrdv.tools import (
     bench_arguments as arguments,
+    bench_counted as counting,
     bench_pipeline as pipeline,
     bench_protocols as protocols,
     bench_registration as registration,
@@ -36,7 +37,7 @@ from pyrdv.tools import (
 )
 
 ABOUT = "first round trip of new memory beside the best one"
-NAMES = ("get-off", "get-trust", "pipeline", "auto")
+NAMES = ("get-off", "get-trust", "placed", "pipeline", "auto")
 TOUCHES = ("untouched", "written")
 #: What a figure of the paper says of the way: its first touch, of the best.  The first send through
 #: a cache of registrations goes like the naive protocol of figure 2.
@@ -129,17 +130,20 @@ def measure(team, options, size):
     world = team.world.comm_world
     found = {(touch, name): [] for touch in TOUCHES for name in NAMES}
     faults = {key: [] for key in found}
+    counted = {key: dict.fromkeys(protocols.COUNTED, 0) for key in found}
     once = {name: min(Sample(comm, size, "written").run(3)) for name, comm in team.comms.items()}
     count = world.bcast(min(max(round(options.seconds / 2 / max(*once.values(), 1e-7)), 4), 100),
                         root=0)
     for turn in range(options.samples):
         for touch in TOUCHES:
             for name in team.order(turn):
-                sample = Sample(team.comms[name], size, touch)
+                sample, before = Sample(team.comms[name], size, touch), team.counted(name)
                 found[touch, name].append(sample.run(count))
+                for key, value in team.grown(name, before).items():
+                    counted[touch, name][key] += value
                 faults[touch, name].append(sum(world.allgather(sample.faults)))
     return [row_of(size, touch, name, samples, faults[touch, name])
-            for (touch, name), samples in found.items()]
+            | {"counted": counted[touch, name]} for (touch, name), samples in found.items()]
 
 
 def row_of(size, touch, name, samples, faults):
@@ -165,17 +169,22 @@ def run_rank(options, comm):
     team = protocols.Team(NAMES, options.pin)
     if rank == 0:
         print(f"{protocols.heading('first-touch', ABOUT, team, facts)}\n{HEADER}", flush=True)
-    rows = []
+    rows, refused = [], []
     for size in registration.sizes(options, pipeline.SIZES):
-        part = measure(team, options, size)
+        part, others = protocols.separate(measure(team, options, size))
         rows += part
+        refused += others
         if rank == 0:
             print(*lines(part), sep="\n", flush=True)
+            for row in others:
+                print(f"{row['way']}, received into {row['received_into']}: refused: "
+                      f"{row['refused']}", flush=True)
     counted = {name: team.counted(name) for name in NAMES}
     team.close()
     if rank == 0:
         print(verdict(rows))
-    return 0, rows, facts, {"paper": PAPER, "fabric": team.fabric, "counted": counted}
+    return 0, rows, facts, {"paper": PAPER, "fabric": team.fabric, "counted": counted,
+                            "refused": refused}
 
 
 def share(row):
@@ -184,18 +193,25 @@ def share(row):
 
 
 def lines(part):
-    """The lines of one size, laid out like `HEADER`."""
+    """The lines of one size, laid out like `HEADER`, and those of the messages' protocols."""
     for touch in TOUCHES:
         rows = {row["way"]: row for row in part if row["received_into"] == touch}
-        size = rows[NAMES[0]]["size"]
+        if not rows:
+            continue
+        size = next(iter(rows.values()))["size"]
         yield f"{report.size_text(size):>12}  {touch:<13}  " + "".join(
-            f"{size / rows[name]['best'] / 1e6:>8.0f}  {100 * share(rows[name]):>4.0f} %"
+            f"{size / row['best'] / 1e6:>8.0f}  {100 * share(row):>4.0f} %"
+            if (row := rows.get(name)) else f"{'refused':>16}" for name in NAMES)
+        yield f"{'':>12}  {'':<13}  " + "".join(
+            f"{counting.text(rows[name]['counted']) if name in rows else '':>16}"
             for name in NAMES)
 
 
 def verdict(rows):
     """The paper's figures and the aim beside those of `rows`."""
     out = [f"{'first touch, of the best':<44}" + "".join(f"{name:>11}" for name in NAMES)]
+    if not rows:
+        return "nothing is judged, for every row was refused"
     near = min((row["size"] for row in rows), key=lambda size: abs(size - AIM_SIZE))
     last = max(row["size"] for row in rows)
     for size, column in ((near, "64 KiB"), (last, "large")):
@@ -206,7 +222,8 @@ def verdict(rows):
             cells = {row["way"]: share(row) for row in rows
                      if row["size"] == size and row["received_into"] == touch}
             out.append(f"{f'{report.size_text(size)}, {touch}':<44}"
-                       + "".join(f"{100 * cells[name]:>9.0f} %" for name in NAMES))
+                       + "".join(f"{100 * cells[name]:>9.0f} %" if name in cells
+                                 else f"{'refused':>11}" for name in NAMES))
     for touch in TOUCHES:
         out += _aims([row for row in rows if row["received_into"] == touch], touch)
     return "\n".join([*out, f"paper: {PAPER['source']}; the first send through a cache is its "
@@ -221,6 +238,8 @@ def _aims(rows, touch):
     reached, worst, typical = [], [], []
     for name in NAMES:
         shares = [share(row) for row in judged if row["way"] == name]
+        if not shares:
+            return []
         reached.append(f"{sum(one >= AIM for one in shares)} of {len(shares)}")
         worst.append(f"{100 * min(shares):.0f} %")
         typical.append(100 * min(row["later"] / row["first"] for row in judged

@@ -18,6 +18,7 @@ end to end
 import statistics
 
 from pyrdv.tools import (
+    bench_counted as counting,
     bench_overlap_kernels as kernels,
     bench_report as report,
     bench_speculation as speculation,
@@ -66,13 +67,18 @@ class Point:
         """Take one turn."""
         with self.session.counted(self.mode, self.counted):
             found = kernels.messages(self.session.comms[self.mode], self.scene, self.session.work,
-                                     self.units, self.size, self.count)
+                                     self.units, self.size, self.count, self.session.comm)
         for side, turns in (found or {}).items():
             self.turns[side] += turns
 
     def get(self, name):
         """The median of a field of the computing side."""
         return statistics.median(getattr(turn, name) for turn in self.turns[self.scene.side])
+
+    def refusal(self):
+        """Why it is not its mode's, in words; None if it is."""
+        return speculation.refusal(self.mode, self.counted, len(self.turns[self.scene.side]),
+                                   self.scene.first == kernels.RECEIVER)
 
     def peer(self):
         """The time from the late side's call until the side that does not compute is done."""
@@ -108,10 +114,12 @@ def measure_overlap(session, options, say):
             found = _scene(session, options, first, side, units, size, count, ticker)
             if session.rank == 0:
                 role = bench_yardstick.TARGET if side == first else bench_yardstick.POSTS
-                part = [_row(mode, *points, transfers[mode], ceiling.get(role))
-                        for mode, points in found.items()]
+                part, refused = session.keep(
+                    [_row(mode, *points, transfers[mode], ceiling.get(role))
+                     for mode, points in found.items()],
+                    [bare.refusal() or both.refusal() for bare, both, _ in found.values()])
                 rows += part
-                say("\n".join(_overlap_table(first, side, part)))
+                say("\n".join([*_overlap_table(first, side, part), *refused]))
     if yardstick is not None:
         yardstick.close()
     if session.rank == 0:
@@ -147,7 +155,9 @@ def _row(mode, bare, both, alone, transfer, ceiling):
     return {
         "size": both.size, "first": both.scene.first, "side": both.scene.side, "mode": mode,
         "transfer": transfer, "call": both.get("call"), "wait": both.get("wait"),
-        "hidden": 1 - in_calls / transfer, "communication": alone_end, "work": work,
+        "hidden": 1 - in_calls / transfer,
+        "moved": statistics.mean(turn.moved for turn in both.turns[both.scene.side]),
+        "communication": alone_end, "work": work,
         "both": both_end, "end_to_end": end,
         "of_ceiling": end / ceiling["end_to_end"] if ceiling else None,
         "samples": len(both.turns[both.scene.side]), "usage": speculation.usage(both.counted),
@@ -157,20 +167,23 @@ def _row(mode, bare, both, alone, transfer, ceiling):
 
 def _overlap_table(first, side, rows):
     lines = [f"  {scenes_text(first, side)}; paper: {PAPER[first, side]}",
-             f"    {'':<14} {'call':>9} {'wait':>9} {'hidden':>8} {'end to end':>11} "
-             f"{'of ceiling':>11} {'RTRs used':>10}"]
+             f"    {'':<14} {'call':>9} {'wait':>9} {'hidden':>8} {'moved':>8} {'end to end':>11} "
+             f"{'of ceiling':>11} {'RTRs used':>10}  messages"]
     for row in rows:
         lines.append(
             f"    {row['mode']:<14} {time_text(row['call']):>9} {time_text(row['wait']):>9} "
-            f"{percent(row['hidden']):>8} {percent(row['end_to_end']):>11} "
-            f"{percent(row['of_ceiling']):>11} {percent(row['usage'], 0):>10}")
+            f"{percent(row['hidden']):>8} {percent(row['moved'], 0):>8} "
+            f"{percent(row['end_to_end']):>11} {percent(row['of_ceiling']):>11} "
+            f"{percent(row['usage'], 0):>10}  {counting.text(row['counted'])}")
     return lines
 
 
 NOTES = (
-    "hidden: 1 - (call + wait) / blocking transfer. end to end: (communication + work - both) /",
-    "min(communication, work); of ceiling: beside a plain RDMA write of as many bytes. A transfer",
-    "within the late side's call, as on shared memory, is hidden from the early side alone.",
+    "hidden: 1 - (call + wait) / blocking transfer. moved: of the messages while that side worked,",
+    "by bytes at the receiver, by what its first look finds at the sender. end to end:",
+    "(communication + work - both) / min(communication, work); of ceiling: beside a plain RDMA",
+    "write of as many bytes. A transfer within the late side's call, as on shared memory, is",
+    "hidden from the early side alone.",
 )
 
 
@@ -179,7 +192,7 @@ def verdicts(rows):
     lines = []
     for row in rows:
         if row["size"] != 1 << 20 or row["of_ceiling"] is None \
-                or not row["mode"].startswith("indexed"):
+                or not row["mode"].startswith(("indexed", "default")):
             continue
         hidden, ceiling = AIMS["hidden"][row["side"]], AIMS["of_ceiling"]
         met = row["hidden"] >= hidden and row["of_ceiling"] >= ceiling
@@ -206,13 +219,15 @@ def measure_progress(session, options, say):
         say(f"\n{report.size_text(size)}: a transfer takes {time_text(transfer)}; delays are "
             "multiples of that")
         for first, side in SCENES:
-            part = []
+            part, refused = [], []
             for text, seconds in delays(options, transfer):
-                part += _delayed(session, options, (first, side), size, (text, seconds), transfer,
-                                 ticker)
+                kept, lines = _delayed(session, options, (first, side), size, (text, seconds),
+                                       transfer, ticker)
+                part += kept
+                refused += lines
             if session.rank == 0:
                 rows += part
-                say("\n".join(_progress_table(first, side, part, options.modes)))
+                say("\n".join([*_progress_table(first, side, part, options.modes), *refused]))
     say("\nleft: of the transfer after the delay. peer: when the other side was done, from the "
         "later\nof the two calls on; the figure that a computing side must not make longer.")
     return rows, {"paper": {"progress": {scenes_text(*key): text
@@ -220,7 +235,7 @@ def measure_progress(session, options, say):
 
 
 def _delayed(session, options, scene, size, delay, transfer, ticker):
-    """The rows of one scene and one delay, one per mode."""
+    """The rows of one scene and one delay, one per mode, and lines about those refused."""
     text, seconds = delay
     units = session.work.units(seconds)
     count = session.count(options.seconds, transfer + seconds)
@@ -230,15 +245,15 @@ def _delayed(session, options, scene, size, delay, transfer, ticker):
             ticker.tick(f"{report.size_text(size)}, {scenes_text(*scene)}, {text}, {mode}")
             point.run()
     if session.rank:
-        return []
-    return [{
+        return [], []
+    return session.keep([{
         "size": size, "first": scene[0], "side": scene[1], "mode": mode, "delay": seconds,
         "delay_text": text, "transfer": transfer, "latency": point.get("elapsed"),
         "wait": point.get("wait"), "left": point.get("wait") / transfer,
         "peer": point.peer(),
         "samples": len(point.turns[scene[1]]), "usage": speculation.usage(point.counted),
         "counted": point.counted,
-    } for mode, point in points.items()]
+    } for mode, point in points.items()], [point.refusal() for point in points.values()])
 
 
 def _progress_table(first, side, rows, modes):

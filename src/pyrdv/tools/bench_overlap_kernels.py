@@ -112,6 +112,9 @@ class Turn(NamedTuple):
         Between call and Wait, without the lead.
     lead : float
         By which it came later; 0 on the early side.
+    moved : float or None
+        On the side that computes, share of the message that moved while it did.  The receiver looks
+        at its buffer; the sender's is 1 if the first look of its Wait finds the send complete.
     """
 
     call: float
@@ -120,10 +123,29 @@ class Turn(NamedTuple):
     total: float
     work: float
     lead: float
+    moved: float | None
 
 
-def stage(scene, me, work, units, begin, finish):
-    """Play one side of a message; `begin()` starts it, `finish()` ends it.  Returns a `Turn`."""
+def stage(scene, me, work, units, begin, finish, look=lambda: None):
+    """Play one side of a message.
+
+    Parameters
+    ----------
+    scene : Scene
+    me : {"sender", "receiver"}
+    work : Work
+    units : int
+        Of work between call and Wait, on the side that computes.
+    begin, finish : callable
+        Start the message, and end it; `finish` says whether it was complete at once, or None.
+    look : callable
+        Says how much of the message is there when the work is over, without a call of the library;
+        the clock stands still meanwhile.
+
+    Returns
+    -------
+    Turn
+    """
     now = time.perf_counter
     early, computes = me == scene.first, me == scene.side
     begun = now()
@@ -138,14 +160,21 @@ def stage(scene, me, work, units, begin, finish):
     if computes:
         work.run(units)
     worked = now()
-    finish()
+    moved = look() if computes else None
+    waiting = now()
+    ended = finish()
     end = now()
-    return Turn(called - start, end - worked, called - start + end - ready, end - start,
-                worked - ready, 0.0 if early else start - begun)
+    if computes and moved is None and ended is not None:
+        moved = float(ended)
+    looked = waiting - worked
+    return Turn(called - start, end - waiting, called - start + end - ready - looked,
+                end - start - looked, worked - ready, 0.0 if early else start - begun, moved)
 
 
-def messages(comm, scene, work, units, size, count):
+def messages(comm, scene, work, units, size, count, told=None):
     """Send `count` messages of `size` bytes, one after the other, each by `stage`.
+
+    What was found goes by the communicator `told`, if it is not to be counted among the messages.
 
     Returns
     -------
@@ -162,7 +191,14 @@ def messages(comm, scene, work, units, size, count):
         requests.append(call(buffer, 1 - rank, scene.tag))
 
     def finish():
-        requests.pop().Wait()
+        request = requests.pop()
+        ended = request.Test() if me == SENDER else None
+        request.Wait()
+        return ended
+
+    def look():
+        pages = buffer[::4096]
+        return np.count_nonzero(pages == mark) / pages.size if me == RECEIVER else None
 
     own = []
     for number in range(count):
@@ -170,9 +206,9 @@ def messages(comm, scene, work, units, size, count):
         if me == SENDER:
             buffer.fill(mark)
         together(comm)
-        own.append(stage(scene, me, work, units, begin, finish))
+        own.append(stage(scene, me, work, units, begin, finish, look))
         check(buffer, mark)
-    found = comm.gather([tuple(turn) for turn in own], root=0)
+    found = (told or comm).gather([tuple(turn) for turn in own], root=0)
     if rank:
         return None
     return {side: [Turn(*turn) for turn in turns]
@@ -199,7 +235,11 @@ def end_to_end(communication, work, both):
 
 
 def together(comm):
-    """Meet the other rank; both leave at the same time."""
+    """Meet the other ranks; all leave at about the same time."""
+    if comm.Get_size() != 2:
+        comm.Barrier()
+        comm.Barrier()
+        return
     # Who came early may be asleep and takes long to wake: then they meet once more, wide awake.
     comm.Barrier()
     peer = 1 - comm.Get_rank()
@@ -278,29 +318,48 @@ def transfer(comm, size, count):
 
 
 class Exchange:
-    """The data exchange of figure 15: both ranks produce, exchange and consume.
+    """The data exchange of figure 15: all ranks produce, exchange with neighbours and consume.
+
+    With one neighbour the ranks are in pairs, each of one rank of either half; with two they form a
+    ring, and of two ranks each is both neighbours of the other.
 
     Parameters
     ----------
     comm, work
     size : int
         Bytes of a message, rounded to whole doubles.
+    neighbours : {1, 2}
     """
 
-    def __init__(self, comm, work, size):
+    def __init__(self, comm, work, size, neighbours=1):
         count = max(size // 8, 1)
+        ranks, rank = comm.Get_size(), comm.Get_rank()
         self.comm, self.work = comm, work
-        self.peer = 1 - comm.Get_rank()
-        # A column of a matrix, as at the edge of a field: it must be packed to be sent.
+        pair, left, right = ((rank + step) % ranks for step in (ranks // 2, -1, 1))
+        #: By direction: to whom, and from whom.
+        self.ways = [(pair, pair)] if neighbours == 1 else [(right, left), (left, right)]
+        # Columns of a matrix, as at the edges of a field: they must be packed to be sent.
         self.field = np.ones((count, 16))
-        self.out = np.zeros(count)
+        self.out = np.zeros((neighbours, count))
         self.packing = 0
-        self.rooms = np.zeros((2, count))
+        self.rooms = np.zeros((2, neighbours, count))
 
     def pack(self):
         """Copy what is to be sent side by side, with the work that belongs to it."""
-        np.copyto(self.out, self.field[:, 0])
+        for way, out in enumerate(self.out):
+            np.copyto(out, self.field[:, -way])
         self.work.run(self.packing)
+
+    def send(self, model):
+        """Begin the sends of an iteration."""
+        return [self.comm.Isend(out, peer, MODELS + model + 2 * way)
+                for way, (out, (peer, _)) in enumerate(zip(self.out, self.ways, strict=True))]
+
+    def receive(self, model, turn):
+        """Begin the receives of an iteration."""
+        rooms = self.rooms[turn % 2]
+        return [self.comm.Irecv(room, peer, MODELS + model + 2 * way)
+                for way, (room, (_, peer)) in enumerate(zip(rooms, self.ways, strict=True))]
 
     def run(self, model, units, iterations, packing=0):
         """Return the seconds of one iteration.
@@ -321,27 +380,27 @@ class Exchange:
         return taken / iterations
 
     def _receive_first(self, units, iterations):
-        comm, work, peer = self.comm, self.work, self.peer
+        work = self.work
         for turn in range(iterations):
-            received = comm.Irecv(self.rooms[turn % 2], peer, MODELS)
+            received = self.receive(0, turn)
             self.pack()
-            sent = comm.Isend(self.out, peer, MODELS)
+            sent = self.send(0)
             work.run(units)
-            sent.Wait()
-            received.Wait()
+            for request in (*sent, *received):
+                request.Wait()
             work.run(units)
 
     def _send_first(self, units, iterations):
-        comm, work, peer = self.comm, self.work, self.peer
+        work = self.work
         for turn in range(iterations):
             self.pack()
-            sent = comm.Isend(self.out, peer, MODELS + 1)
+            sent = self.send(1)
             if turn:
                 work.run(units)
-            received = comm.Irecv(self.rooms[turn % 2], peer, MODELS + 1)
+            received = self.receive(1, turn)
             work.run(units)
-            sent.Wait()
-            received.Wait()
+            for request in (*sent, *received):
+                request.Wait()
         work.run(units)
 
 

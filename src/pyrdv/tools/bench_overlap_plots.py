@@ -84,20 +84,20 @@ def _progress(content, plt):
 
 def _exchange(content, plt):
     models = sorted({row["model"] for row in content["rows"]})
-    sizes = sorted({row["size"] for row in content["rows"]})
-    figure, grid = _grid(plt, len(sizes), len(models))
-    for line, size in enumerate(sizes):
+    kinds = sorted({(row["size"], row["neighbours"]) for row in content["rows"]})
+    figure, grid = _grid(plt, len(kinds), len(models))
+    for line, (size, neighbours) in enumerate(kinds):
         for column, model in enumerate(models):
             axes = grid[line][column]
             rows = [{**row, "improvement": 100 * row["improvement"]} for row in content["rows"]
-                    if (row["size"], row["model"]) == (size, model)]
+                    if (row["size"], row["neighbours"], row["model"]) == (size, neighbours, model)]
             _lines(axes, content, rows, "ratio", "improvement")
             axes.set_xscale("log")
             ticks = sorted({row["ratio"] for row in rows})
             axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
             axes.set_xlabel("communication / computation")
             axes.set_ylabel("iteration shorter, %")
-            axes.set_title(f"model {model}, {report.size_text(size)}")
+            axes.set_title(f"model {model}, {report.size_text(size)}, {neighbours} neighbours")
             axes.legend(fontsize=8)
     return figure
 

@@ -28,6 +28,7 @@ import numpy as np
 from pyrdv.tools import (
     bare,
     bench_arguments as arguments,
+    bench_counted as counting,
     bench_registration as registration,
     bench_report as report,
     tune,
@@ -54,7 +55,9 @@ COLUMNS = ("write", *WAYS)
 HEADER = (f"{'size':>12}  {'write':>9}  " + "  ".join(f"{way:>9}" for way in WAYS)
           + "   MB/s; all but the first in per cent of write")
 TAG = 1
-COUNTED = ("sends_eager", "sends_placed", "sends_rendezvous", "sends_piped")
+#: Protocols that the large messages of a column may take.
+NAMED = {"get": ("read",), "placed": ("placed", "pipeline"), "pipeline": ("pipeline",),
+         "flags": ("pipeline",)}
 
 
 def add_arguments(parser):
@@ -116,13 +119,31 @@ def measure(comms, pair, options, size):
         region, *remote, size, turns, samples)}
     loops |= {way: ping_pong(comm, size) for way, comm in comms.items()}
     found = {way: [] for way in loops}
+    before = {way: count(comm) for way, comm in comms.items()}
     for _ in range(options.turns):
         for way, loop in loops.items():
             found[way].append(ruler.figure(loop))
     pair.exchange(None)
     region.deregister()
     memory.close()
-    return {"size": size, **{way: statistics.median(times) for way, times in found.items()}}
+    grown = pair.comm.allgather({way: {name: value - before[way][name]
+                                       for name, value in count(comm).items()}
+                                 for way, comm in comms.items()})
+    return {"size": size, **{way: statistics.median(times) for way, times in found.items()},
+            "counted": {way: {name: sum(one[way][name] for one in grown)
+                              for name in counting.COUNTED} for way in comms}}
+
+
+def count(comm):
+    """What the engine of a column has counted on this rank."""
+    counters = comm.engine.counters()
+    return {name: counters[name] for name in counting.COUNTED}
+
+
+def refusals(row):
+    """Columns of a row whose messages did not go as they are called: (way, reason) each."""
+    found = [(way, counting.refusal(row["counted"][way], NAMED[way])) for way in WAYS]
+    return [(way, why) for way, why in found if why is not None]
 
 
 def run_rank(options, comm):
@@ -138,24 +159,30 @@ def run_rank(options, comm):
         print(f"pipeline: {ABOUT}; {pair.name}\n{report.facts_line(facts)}\n{HEADER}", flush=True)
     fabric = {} if options.fabric == "auto" else {"fabric": options.fabric}
     comms = {way: here.beside(**settings, **fabric) for way, settings in WAYS.items()}
-    rows, status = [], 0
+    rows, refused, status = [], [], 0
     try:
         for size in sizes(options):
-            rows.append(measure(comms, pair, options, size))
+            row = measure(comms, pair, options, size)
+            wrong = refusals(row)
+            refused += [{"size": size, "way": way, "refused": why} for way, why in wrong]
+            if not wrong:
+                rows.append(row)
             if rank == 0:
-                print(row_text(rows[-1]), flush=True)
+                print(*([row_text(row), counted_text(row)] if not wrong else [
+                    f"{report.size_text(size):>12}  {way} refused: {why}" for way, why in wrong]),
+                    sep="\n", flush=True)
     except OSError as error:
         print(f"pyrdv bench: rank {rank}: {error}", file=sys.stderr)
         status = 1
-    counted = {way: {name: one.engine.counters()[name] for name in COUNTED}
-               for way, one in comms.items()}
+    counted = {way: count(one) for way, one in comms.items()}
     for one in comms.values():
         here.leave(one)
     pair.close()
     if rank or status:
         return status, rows, facts, None
     print(verdict(rows))
-    return 0, rows, facts, {"paper": PAPER, "fabric": pair.name, "counted": counted}
+    return 0, rows, facts, {"paper": PAPER, "fabric": pair.name, "counted": counted,
+                            "refused": refused}
 
 
 def share(row, way):
@@ -169,8 +196,16 @@ def row_text(row):
             + "  ".join(f"{share(row, way):>7.0f} %" for way in WAYS))
 
 
+def counted_text(row):
+    """The line below it: the protocols that the messages took."""
+    return f"{'':>12}  {'':>9}  " + "  ".join(
+        f"{counting.text(row['counted'][way]):>9}" for way in WAYS)
+
+
 def verdict(rows):
     """The paper's figures beside those of `rows`."""
+    if not rows:
+        return "nothing is judged, for every row was refused"
     lines = [f"{'of the bandwidth of a raw write':<34}  {'paper':>9}"
              + "".join(f"  {way:>9}" for way in WAYS)]
     for size, paper in ((16 << 10, PAPER["share_16K"]), (64 << 10, PAPER["share_64K"])):

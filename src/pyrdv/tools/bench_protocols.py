@@ -7,7 +7,7 @@ write, and only some of the ways know that.
 
 import argparse
 
-from pyrdv.tools import bench_kernels, bench_report as report
+from pyrdv.tools import bench_counted as counting, bench_kernels, bench_report as report
 
 #: Way -> its settings and what it is.
 WAYS = {
@@ -17,16 +17,21 @@ WAYS = {
                  "the same; what other ranks may only read stays registered"),
     "get-trust": ({"protocol": "get", "registration_cache": "trust"},
                   "the same; all stays registered"),
-    "pipeline": ({"protocol": "pipeline", "registration_cache": "auto"},
-                 "copied through registered buffers"),
+    "placed": ({"protocol": "pipeline", "registration_cache": "auto"},
+               "copied through registered buffers: written into standing ones where one holds the "
+               "message, else by superpipeline"),
+    "pipeline": ({"protocol": "pipeline", "registration_cache": "auto", "standing_peers": 0},
+                 "by superpipeline at every size"),
     "auto": ({"protocol": "auto", "registration_cache": "auto"}, "what pyrdv chooses by itself"),
 }
+#: Protocols that the large messages of a way may take; of `auto` any.
+NAMED = {"get-off": ("read",), "get-auto": ("read",), "get-trust": ("read",),
+         "placed": ("placed", "pipeline"), "pipeline": ("pipeline",), "auto": ()}
 SOURCE = ("Denis, A High-Performance Superpipeline Protocol for InfiniBand, 2011, section 5, "
           "ConnectX DDR")
 #: Those that differ where nothing has to be registered.
 UNREGISTERED = ("get-auto", "pipeline", "auto")
-COUNTED = ("sends_eager", "sends_placed", "sends_rendezvous", "sends_piped", "registration_hits",
-           "registration_misses")
+COUNTED = (*counting.COUNTED, "registration_hits", "registration_misses")
 
 
 def epilog(names):
@@ -87,10 +92,28 @@ class Team:
         counters = self.comms[name].engine.counters()
         return {key: counters[key] for key in COUNTED}
 
+    def grown(self, name, before):
+        """What all ranks together have counted of a way since each counted `before`."""
+        now = self.counted(name)
+        found = self.world.comm_world.allgather({key: now[key] - before[key] for key in now})
+        return {key: sum(one[key] for one in found) for key in COUNTED}
+
     def close(self):
         """End the connections; all ranks call it."""
         for comm in self.comms.values():
             self.world.leave(comm)
+
+
+def separate(rows):
+    """The rows whose messages went as they are called, and the others, with the reason."""
+    kept, refused = [], []
+    for row in rows:
+        why = counting.refusal(row["counted"], NAMED[row["way"]])
+        if why is None:
+            kept.append(row)
+        else:
+            refused.append(row | {"refused": why})
+    return kept, refused
 
 
 def misplaced(comm, wanted, benchmark):

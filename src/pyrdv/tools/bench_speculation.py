@@ -3,8 +3,8 @@
 The policies of large messages are compared in turns within one job: each *mode* has an engine and
 connections of its own (`World.beside`), so all see the same machine in the same minutes.
 
-What must hold: both ranks come to the same calls in the same order; only rank 0 knows figures and
-prints.  What one rank decides (how often, how much work) it tells the other before it is done.
+What must hold: all ranks come to the same calls in the same order; only rank 0 knows figures and
+prints.  What one rank decides (how often, how much work) it tells the others before it is done.
 """
 
 import statistics
@@ -15,12 +15,14 @@ from contextlib import contextmanager
 from pyrdv import config, world
 from pyrdv.tools import (
     bench_arguments as arguments,
+    bench_counted as counting,
     bench_kernels,
     bench_overlap_kernels as kernels,
     bench_report as report,
 )
 
 #: Mode -> its settings and what it is.  The first is what the others are compared with.
+#: Only `default` leaves the choice to the engine: all others fix what they do not name (`PINNED`).
 MODES = {
     "current": ({"speculation": "off", "initial_turn": False},
                 "rendezvous by read as it was before: no RTR, no initial progress turn"),
@@ -31,15 +33,20 @@ MODES = {
     "indexed": ({"speculation": "indexed"}, "RTRs that say which message they wait for, adapting"),
     "indexed-fixed": ({"speculation": "indexed", "speculation_threshold": 0},
                       "the same without adaptation"),
+    "default": ({"speculation": "auto"}, "what pyrdv does by itself, with every protocol it has"),
 }
-#: Settings in which modes that adapt start.
-ADAPT = {"speculation_threshold": 80, "initial_turn": True}
+#: A rendezvous by read, or by write into an offered buffer, and nothing beside: no standing
+#: buffers, no superpipeline, whatever the caller's environment says.
+PINNED = {"protocol": "get", "standing_peers": 0, "registration_cache": "auto",
+          "speculation_threshold": 80, "speculation_profile": "", "initial_turn": True}
 PAPER = ("Rashti and Afsahi, A Speculative and Adaptive MPI Rendezvous Protocol Over RDMA-enabled "
          "Interconnects, 2009")
 RTR_BYTES = 64
-COUNTED = ("rtrs_sent", "rtrs_received", "rtrs_used", "rtrs_stale", "rtrs_unused", "rtrs_refused",
-           "rtrs_revoked", "rtrs_withheld", "stops_sent", "resumes_sent", "reads", "writes",
-           "sends_rendezvous")
+#: Of so many messages whose receive came first, all missing an offer is no chance.
+SURE = 7
+COUNTED = (*counting.COUNTED, "rtrs_sent", "rtrs_received", "rtrs_stale", "rtrs_unused",
+           "rtrs_refused", "rtrs_revoked", "rtrs_withheld", "stops_sent", "resumes_sent", "reads",
+           "writes")
 
 
 def available():
@@ -64,6 +71,38 @@ def add_options(parser, sizes, rounds=5):
                         help="time of one turn at the least, for as many messages as fit into it "
                         "(default 0.05)")
     parser.add_argument("--pin", action="store_true", help="bind each rank to one CPU, in turn")
+
+
+def settings(mode):
+    """Knobs of the connections of a mode."""
+    own = MODES[mode][0]
+    return own if mode == "default" else PINNED | own
+
+
+def offers(mode):
+    """Whether receives of a mode offer their buffers."""
+    return MODES[mode][0]["speculation"] != "off"
+
+
+def refusal(mode, counted, messages, offered=False):
+    """Why a row is not its mode's, in words; None if it is.
+
+    Parameters
+    ----------
+    mode : str
+    counted : dict
+        Of `Session.counted`.
+    messages : int
+        Large messages over all ranks.
+    offered : bool
+        Whether each receive comes long before its message.
+    """
+    if mode == "default":
+        return counting.refusal(counted, (), None)
+    if not offers(mode):
+        return counting.refusal(counted, ("read",), messages)
+    return counting.refusal(counted, ("read", "write"), messages,
+                            ("write",) if offered and messages >= SURE else ())
 
 
 def epilog():
@@ -103,7 +142,7 @@ class Ticker:
 
 
 class Session:
-    """The two ranks of a benchmark, with a communicator per mode.
+    """The ranks of a benchmark, with a communicator per mode.
 
     Attributes
     ----------
@@ -113,21 +152,50 @@ class Session:
         By mode.
     work : bench_overlap_kernels.Work
     lead : dict of str to int
-        Units by which the late side comes later, by mode.
+        Units by which the late side comes later, by mode; of two ranks.
     device : str
-        How the ranks reach each other: ``shm``, or ``verbs`` and the device.
+        How the ranks of the two halves reach each other: ``shm``, or ``verbs`` and the device.
     """
 
     def __init__(self, options):
         self.world = world.init()
         self.comm = self.world.comm_world
         self.rank = self.comm.Get_rank()
-        self.device = self.world.fabrics()[1 - self.rank]
-        self.comms, self.lead = {}, {}
+        ranks = self.comm.Get_size()
+        self.device = self.world.fabrics()[(self.rank + ranks // 2) % ranks]
+        self.comms, self.lead, self.refused = {}, {}, []
         self.work = kernels.Work().calibrate(self.comm)
         for mode in options.modes:
-            self.comms[mode] = self.world.beside(**(ADAPT | MODES[mode][0]))
-            self.lead[mode] = kernels.lead(self.comms[mode], self.work)
+            self.comms[mode] = self.world.beside(**settings(mode))
+            if ranks > 2:
+                continue                # nothing is asked there that needs a lead
+            least = getattr(options, "lead", 0) / 1e3
+            self.lead[mode] = max(kernels.lead(self.comms[mode], self.work),
+                                  self.work.units(least))
+
+    def keep(self, rows, refusals):
+        """The rows that are what they are called; the others are put aside, with the reason.
+
+        Parameters
+        ----------
+        rows : list of dict
+        refusals : list of str or None
+            The reason of each row against it.
+
+        Returns
+        -------
+        kept : list of dict
+        lines : list of str
+            What to print of the others.
+        """
+        kept, lines = [], []
+        for row, why in zip(rows, refusals, strict=True):
+            if why is None:
+                kept.append(row)
+            else:
+                self.refused.append(row | {"refused": why})
+                lines.append(f"    {row['mode']:<14} refused: {why}")
+        return kept, lines
 
     def close(self):
         """End the connections of all modes; both ranks call it."""
@@ -156,7 +224,7 @@ class Session:
 
     @contextmanager
     def counted(self, mode, into):
-        """Add to the dict `into` what both engines of `mode` count meanwhile; on rank 0."""
+        """Add to the dict `into` what all engines of `mode` count meanwhile; on rank 0."""
         engine = self.comms[mode].engine
         # Whatever packets were on their way have been counted.
         kernels.together(self.comms[mode])
@@ -200,7 +268,7 @@ def time_text(seconds):
 
 
 def run_rank(options, about, measure):
-    """Take part as one of the two ranks; returns (status, rows, facts, more for the JSON file).
+    """Take part as one of the ranks; returns (status, rows, facts, more for the JSON file).
 
     Parameters
     ----------
@@ -213,10 +281,11 @@ def run_rank(options, about, measure):
     """
     comm = world.init().comm_world
     rank, size = comm.Get_rank(), comm.Get_size()
-    if size != 2:
+    wanted = getattr(options, "ranks", 2)
+    if size != wanted:
         if rank == 0:
-            print(f"pyrdv bench: {options.benchmark} needs 2 ranks and this job has {size}; start "
-                  "it with `pyrdv run -n 2`, or by itself", file=sys.stderr)
+            print(f"pyrdv bench: {options.benchmark} needs {wanted} ranks and this job has {size}; "
+                  f"start it with `pyrdv run -n {wanted}`, or by itself", file=sys.stderr)
         return 2, [], None, {}
     if options.pin:
         bench_kernels.pin(rank)
@@ -228,15 +297,16 @@ def run_rank(options, about, measure):
 
     session = Session(options)
     say(f"{options.benchmark}: {about}")
-    say(f"2 ranks over {session.device}{', each on a CPU of its own' if options.pin else ''}; one "
-        f"unit of work {session.work.seconds * 1e6:.2f} µs")
+    say(f"{size} ranks over {session.device}{', each on one CPU' if options.pin else ''}; "
+        f"one unit of work {session.work.seconds * 1e6:.2f} µs")
     if rank == 0:
         say(report.facts_line(facts))
         if facts["load_1min"] > facts["cores"] / 2:
             say(f"the machine is busy (load {facts['load_1min']}): figures will be rough")
     rows, more = measure(session, options, say)
     session.close()
-    more |= {"paper": {"source": PAPER, **more.get("paper", {})}, "fabric": session.device,
+    more |= {"refused": session.refused, "fabric": session.device,
+             "paper": {"source": PAPER, **more.get("paper", {})},
              "modes": {mode: MODES[mode][1] for mode in options.modes},
              "unit_us": session.work.seconds * 1e6}
     return 0, rows, facts, more
