@@ -27,8 +27,8 @@ enum reduce_op {
     REDUCE_OPS
 };
 
-/* The loop for elements of `size` bytes of the kind that NumPy calls `kind` (b i u f c); NULL: there
- * is none.  `right`: the other operand is the right one. */
+/* The loop for elements of `size` bytes of the kind that NumPy calls `kind` (b i u f c); NULL:
+ * there is none.  `right`: the other operand is the right one. */
 reduce_t reduce_find(int op, char kind, int size, int right);
 
 #endif

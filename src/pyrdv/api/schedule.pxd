@@ -3,7 +3,7 @@
 
 Needs the GIL; nothing here waits.
 """
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t
 
 from pyrdv.api.communicator cimport Comm
 from pyrdv.api.request cimport Request
@@ -28,10 +28,13 @@ cdef class Schedule:
     cdef dict calls                 # action -> what Python does there
     cdef list failures              # shared with the request: what such a call has raised
     cdef object __weakref__
+    # An action at the end of the present round, or of the next.
     cdef action_t *add(self, uint8_t kind) except NULL
     cdef int message(self, uint8_t kind, object buf, int other, bint writable) except -1
+    # All is added: fill what the engine reads.
     cdef int arrange(self) except -1
-    cdef int unname(self) noexcept
+    # The engine has named the owners of the buffers itself, or never will.
+    cdef int let_go(self) noexcept
 
 
 cdef class CollectiveRequest(Request):

@@ -1,6 +1,6 @@
 """Builds schedules of messages between the members of a communicator, and starts them."""
 
-from typing import Any
+from typing import Any, Self
 
 from .communicator import Comm
 from .datatypes import Datatype
@@ -13,7 +13,7 @@ class Schedule:
     size: int
     kind: int
     number: int
-    def __init__(self, comm: Comm, kind: int) -> None: ...
+    def __new__(cls, comm: Comm, kind: int) -> Self: ...
     def grow_rounds(self) -> None: ...
     def then(self) -> None: ...
     def send(self, buf: Any, dest: int) -> None: ...

@@ -11,7 +11,7 @@ What must hold:
 3. What Python must do is done by the next call of this process that waits or looks (`help`).
 """
 cimport cython
-from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memset
 
@@ -78,7 +78,7 @@ cdef class Schedule:
         cdef uint32_t count = 0
         cdef uint32_t i
         if self.view is not None and own_process(self.engine):
-            self.unname()
+            self.let_go()
             left = <op_t **> calloc(self.s.action_count + 1, sizeof(op_t *))
             if self.s.action_count and left != NULL:
                 count = schedule_release(self.engine.c, &self.s, left)
@@ -219,7 +219,7 @@ cdef class Schedule:
         self.s.rounds = self.rounds
         return 0
 
-    cdef int unname(self) noexcept:
+    cdef int let_go(self) noexcept:
         cdef uint32_t i
         if self.named:
             for i in range(self.s.action_count):
@@ -246,7 +246,7 @@ cdef class Schedule:
         request.failures = self.failures
         self.arrange()
         error = schedule_start(self.engine.c, &self.s)
-        self.unname()               # its operations have named them
+        self.let_go()               # its operations have named them
         if error:
             raise self.view.failure(-error, self.rank, 0, 0, 0)
         request.start(self.view, self.s.op, self, False)

@@ -9,8 +9,7 @@ from pyrdv.api.ops import SUM
 from pyrdv.api.persistent import completed
 from pyrdv.collectives import blocks, kinds, making, simple
 from pyrdv.collectives.calls import run
-from pyrdv.collectives.plans import barrier, bcast, reductions
-from pyrdv.collectives.plans import blocks as plans
+from pyrdv.collectives.plans import barrier, bcast, blocks as plans, reductions
 from pyrdv.collectives.plans.starting import start
 from pyrdv.collectives.turns import in_turn
 

@@ -10,7 +10,8 @@ Invariants:
 
 L1  (R1) A round starts in a step, and that takes no more than a step may: its operations were made
     by the start of the schedule, with the names of their buffers' owners.  While steps by
-    themselves are expected (`unattended`), so were registrations of large messages.
+    themselves are expected (`unattended`), so were registrations of large messages, and memory for
+    small ones that come before their round.
 L2  Messages of a round start when all messages and all work of the rounds before are complete:
     receives first, which name their sources, then sends.  Two messages between two ranks are in one
     order on both sides, so all of a schedule have one tag.
@@ -30,8 +31,8 @@ L7  A step does at most STEP_BYTES of reductions and copies, and STEP_MOVES othe
     schedule.  What is left keeps waiters from sleep, for something happened.
 L8  A schedule is complete when `op` is, once: then all its operations are, but for sends by L5.
 """
-from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
 
 from pyrdv.engine.calling cimport call_running, peer_call
 from pyrdv.engine.calls cimport call_begin, call_end, engine_lock, engine_unlock
@@ -40,7 +41,8 @@ from pyrdv.engine.event cimport TRACE_CHOOSE
 from pyrdv.engine.matching cimport (
     posted_add, posted_remove, posted_reserve, unexpected_find, unexpected_remove)
 from pyrdv.engine.op cimport (
-    op_complete, op_disown, op_new, op_own, op_release, ops_reserve)
+    class_of, data_reserve, messages_reserve, op_complete, op_disown, op_new, op_own, op_release,
+    ops_reserve)
 from pyrdv.engine.peer cimport eager_limit, peer_connect, queue_append, queue_remove
 from pyrdv.engine.protocols.contract cimport SERVED_AGAIN
 from pyrdv.engine.protocols.placed cimport place_drop
@@ -51,9 +53,10 @@ from pyrdv.engine.schedule.plan cimport (
     ACTION_CALL, ACTION_RECV, ACTION_REDUCE, ACTION_SEND, SCHEDULE_ENDS, SCHEDULE_MOVES,
     SCHEDULE_NEW, SCHEDULE_OPENS, SCHEDULE_OVER, SCHEDULE_WORKS, action_t, round_t, schedule_t)
 from pyrdv.engine.state cimport (
-    ANY_PEER, OP_CANCELLED, OP_COMPLETE, OP_ENDED, OP_FINALIZED, OP_NO_MEMORY, OP_PEER_LOST,
-    OP_POSTED, OP_QUEUED, OP_RECV, OP_RESERVED, OP_SCHEDULE, OP_SCHEDULED, OP_SEND, OP_SHORT,
-    PEER_LOST, PROMISE_GIVEN, PROTOCOL_NONE, call_t, engine_t, message_t, op_t, peer_t)
+    ANY_PEER, DATA_CLASSES, MESSAGES_LOW, OP_CANCELLED, OP_COMPLETE, OP_ENDED, OP_FINALIZED,
+    OP_NO_MEMORY, OP_PEER_LOST, OP_POSTED, OP_QUEUED, OP_RECV, OP_RESERVED, OP_SCHEDULE,
+    OP_SCHEDULED, OP_SEND, OP_SHORT, PEER_LOST, PROMISE_GIVEN, PROTOCOL_NONE, call_t, engine_t,
+    message_t, op_t, peer_t)
 from pyrdv.engine.step cimport announce, call_step, keep_moving, refill
 from pyrdv.engine.trace cimport trace_op, trace_read
 from pyrdv.engine.wire cimport CONTENT_BUFFER
@@ -359,6 +362,28 @@ cdef void reserve_message(call_t *call, const schedule_t *s, action_t *a) noexce
     a.op.state = OP_RESERVED
 
 
+cdef bint reserve_unexpected(call_t *call, const schedule_t *s) noexcept nogil:
+    """Memory for what comes before the round that receives it.  No call may follow that would make
+    some, and a packet that finds none holds up those behind it, which that round may wait for."""
+    cdef engine_t *e = &call.engine
+    cdef uint32_t counts[DATA_CLASSES]
+    cdef uint32_t receives = 0
+    cdef uint32_t i
+    cdef const action_t *a
+    cdef bint well
+    memset(counts, 0, sizeof(counts))
+    for i in range(s.action_count):
+        a = &s.actions[i]
+        if a.kind == ACTION_RECV:
+            receives += 1
+            if 0 < a.length <= eager_limit(e, e.peers[a.peer].fabric):
+                counts[class_of(a.length)] += 1
+    well = messages_reserve(call, receives + MESSAGES_LOW)
+    for i in range(DATA_CLASSES):
+        well = data_reserve(call, i, counts[i]) and well
+    return well
+
+
 cdef bint reserve(call_t *call, schedule_t *s) noexcept nogil:
     cdef engine_t *e = &call.engine
     cdef uint32_t i
@@ -374,6 +399,7 @@ cdef bint reserve(call_t *call, schedule_t *s) noexcept nogil:
             reserve_message(call, s, &s.actions[i])
     if e.unattended:
         refill(call)
+        reserve_unexpected(call, s)     # what cannot be had is left to a call
     return True
 
 
