@@ -8,6 +8,7 @@ from pyrdv import MPI
 from tests.support.cases import raises, run
 
 SIZES = (1, 1001, 200_003)
+PAIRS = np.dtype("d,i", align=True)
 
 
 def whole(comm, count):
@@ -112,8 +113,8 @@ def case_functions_of_python(comm):
     request = comm.Iallreduce(mine(comm, 5), room, op)
     request.Wait()
     assert np.array_equal(room, np.arange(5.0))
-    places = np.zeros(2, np.dtype("d,i"))
-    own = np.array([(comm.rank % 3, comm.rank)] * 2, np.dtype("d,i"))
+    places = np.zeros(2, PAIRS)
+    own = np.array([(comm.rank % 3, comm.rank)] * 2, PAIRS)
     comm.Iallreduce([own, MPI.DOUBLE_INT], [places, MPI.DOUBLE_INT], MPI.MAXLOC).Wait()
     best = min(2, comm.size - 1)
     assert [tuple(place) for place in places] == [(best, best)] * 2
