@@ -69,6 +69,18 @@ def test_each_call(world, name, size):
             play(w, rng, [CALLS[name](rng, size, count)])
 
 
+@pytest.mark.parametrize("size", range(2, 10))
+def test_a_barrier_waits_for_everyone(world, size):
+    """Whoever is missing, nobody passes."""
+    with world(size, seed=size) as w:
+        comms = comms_of(w)
+        for last in range(size):
+            requests = [comm.Ibarrier() for rank, comm in enumerate(comms) if rank != last]
+            w.settle()
+            assert not any(request.Test() for request in requests)
+            w.run(*requests, comms[last].Ibarrier())
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_many_at_a_time(world, seed):
     """Several on one communicator, in any order of completion, beside each other."""
