@@ -38,6 +38,9 @@ _RECEIVE = {
 }
 
 
+_SCHEDULE = {"scheduled": "waits for messages of its round, which are operations of their own"}
+
+
 def place(frame):
     """FILE:LINE and function of the innermost frame that is not the library's; empty: none."""
     while frame is not None and frame.f_code.co_filename.startswith(traced.PACKAGE):
@@ -75,8 +78,11 @@ def call_of(engine, operation):
     size = f", {operation.nbytes} bytes" if sends or operation.state != "posted" else ""
     if what == "collective" and (known := kind_and_number(operation.tag)) is not None \
             and known[0] < len(NAMES):
+        name = f"{NAMES[known[0]]} (call {known[1]}{on})"
+        if operation.side == "schedule":
+            return name
         way = f"send to {rank}" if sends else f"receive from {rank}"
-        return f"{NAMES[known[0]]} (call {known[1]}{on}): {way}{size}"
+        return f"{name}: {way}{size}"
     if what == "parts":
         way = f"send to {rank}" if sends else f"receive from {rank}"
         return f"part of an object{on}: {way}{size}"
@@ -93,7 +99,7 @@ def call_of(engine, operation):
 
 def waits_for(operation):
     """What an operation waits for."""
-    words = _SEND if operation.side == "send" else _RECEIVE
+    words = {"send": _SEND, "schedule": _SCHEDULE}.get(operation.side, _RECEIVE)
     how = f" as {operation.protocol} ({operation.reason})" if operation.protocol else ""
     return words[operation.state].format(peer=f"rank {operation.peer}", how=how)
 

@@ -366,6 +366,7 @@ STATUS_LACKING = 7      # 6 is a memory that could not be registered, which is s
 STATUS_FINALIZED = 8
 STATUS_MET_OBJECT = 9
 STATUS_MET_BUFFER = 10
+STATUS_SHORT = 11
 
 
 def _truncated(message_bytes, buffer_bytes, source, tag):
@@ -432,6 +433,13 @@ def _met(found, senders, receivers):
     return make
 
 
+def _short(message_bytes, buffer_bytes, source, tag):
+    return CountError(
+        f"rank {source} sends a block of {message_bytes} bytes where this rank expects "
+        f"{buffer_bytes}; give the same number of elements of the same datatype on both",
+        message_bytes=message_bytes, buffer_bytes=buffer_bytes, source=source)
+
+
 _FROM_STATUS = {
     STATUS_TRUNCATED: _truncated,
     STATUS_PEER_LOST: _peer_lost,
@@ -444,6 +452,7 @@ _FROM_STATUS = {
                             "recv, irecv or mrecv"),
     STATUS_MET_BUFFER: _met("a buffer", "Send, Isend or the like (upper case)",
                             "Recv, Irecv or Mrecv"),
+    STATUS_SHORT: _short,
 }
 
 
@@ -454,12 +463,13 @@ def from_status(code, **facts):
     ----------
     code : int
         1 truncated, 2 peer lost, 3 cancelled, 4 no memory, 5 invalid, 7 lacking, 8 finalized, 9 a
-        receive of a buffer met an object, 10 the other way round.
+        receive of a buffer met an object, 10 the other way round, 11 a block of a collective call
+        was shorter than its receiver expects.
     **facts
         What the text needs. 1: ``message_bytes, buffer_bytes, source, tag`` (bytes, ranks);
         2: ``peer, reason=""``; 3: ``source=None, tag=None``; 4: ``wanted_bytes=0, what=""``,
         and ``registering=True`` where registration failed; 5: ``what=""`` and any others;
-        7: ``peer, reason``; 8: ``what=""``; 9 and 10: ``message_bytes, source, tag``.
+        7: ``peer, reason``; 8: ``what=""``; 9 and 10: ``message_bytes, source, tag``; 11: as 1.
 
     Returns
     -------

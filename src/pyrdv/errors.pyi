@@ -116,5 +116,6 @@ STATUS_LACKING: int
 STATUS_FINALIZED: int
 STATUS_MET_OBJECT: int
 STATUS_MET_BUFFER: int
+STATUS_SHORT: int
 
 def from_status(code: int, **facts: Any) -> Error: ...

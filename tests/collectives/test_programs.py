@@ -10,6 +10,7 @@ from tests.support.jobs import case_names
 FOLDER = Path(__file__).parent / "programs"
 MAKING, BLOCKS, FAILING = (FOLDER / name for name in ("making.py", "blocks.py", "failing.py"))
 DYING, LANDING = FOLDER / "dying.py", FOLDER / "landing.py"
+NONBLOCKING = FOLDER / "nonblocking.py"
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
@@ -22,6 +23,13 @@ def test_making(programs, case, ranks):
 @pytest.mark.parametrize("case", case_names(BLOCKS))
 def test_blocks(programs, case, ranks):
     programs.check(BLOCKS, case, ranks)
+
+
+@pytest.mark.parametrize("progress", ["polling", "parasite"])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+@pytest.mark.parametrize("case", case_names(NONBLOCKING))
+def test_nonblocking(programs, case, ranks, progress):
+    programs.check(NONBLOCKING, case, ranks, env={"PYRDV_PROGRESS": progress})
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])

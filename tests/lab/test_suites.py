@@ -47,7 +47,8 @@ SUITES = (
     Suite("mpi4py", 2, "tests/mpi4py", 12, 400, before=source.ensure),
     Suite("failures", 2, "tests/verbs/test_failure.py tests/verbs/test_fork.py "
                          "tests/verbs/test_limits.py", 38, 900),
-    Suite("collectives", 2, "tests/verbs/test_landing.py", 8, 600),
+    Suite("collectives", 2, "tests/verbs/test_landing.py tests/verbs/test_nonblocking.py", 32,
+          900),
     Suite("lacks", 2, "tests/verbs/test_shortage.py tests/verbs/test_flood.py "
                       "tests/verbs/test_finalize.py", 24, 900),
 )

@@ -44,7 +44,7 @@ PARTITIONED = Feature(
 FAULTS = Feature(
     "fault tolerance of communicators", "catch pyrdv.errors.PeerLostError, which says who is gone")
 NONBLOCKING = Feature(
-    "non-blocking collectives", "use the blocking call, in a thread of its own to overlap it")
+    "non-blocking collectives of this kind", "use the blocking call, or Iallgather and the like")
 PERSISTENT = Feature("persistent collectives", "use the blocking call each time")
 PLAIN = Feature(
     "collective calls of a plain Comm", "use an MPI.Intracomm, such as MPI.COMM_WORLD")
@@ -74,6 +74,9 @@ _NUMBERS = "f2py fromhandle fromint handle py2f toint"
 _BLOCKING = (
     "Allgather Allgatherv Allreduce Alltoall Alltoallv Barrier Bcast Gather Gatherv Reduce Scatter "
     "Scatterv allgather allreduce alltoall barrier bcast gather reduce scatter")
+_STARTING = (
+    "Iallgather Iallgatherv Iallreduce Ialltoall Ialltoallv Ibarrier Ibcast Igather Igatherv "
+    "Ireduce Iscatter Iscatterv")
 _MAKING = "Clone Create Dup Dup_with_info Free Idup Idup_with_info Split Split_type free"
 
 #: Per class the features that are missing, and the names by which mpi4py has them. "MPI" is the
@@ -81,7 +84,7 @@ _MAKING = "Clone Create Dup Dup_with_info Free Idup Idup_with_info Split Split_t
 #: in mpi4py may stand in the base too, for those who look there.
 MISSING = {
     "Comm": {
-        PLAIN: f"{_BLOCKING} {_MAKING} Reduce_scatter Reduce_scatter_block",
+        PLAIN: f"{_BLOCKING} {_STARTING} {_MAKING} Reduce_scatter Reduce_scatter_block",
         TOPOLOGIES: (
             "Create_cart Create_graph Create_dist_graph Create_dist_graph_adjacent Cart_map "
             "Graph_map"),
@@ -92,9 +95,7 @@ MISSING = {
         PARTITIONED: "Psend_init Precv_init",
         FAULTS: "Agree Iagree Shrink Ishrink Revoke Is_revoked Get_failed Ack_failed",
         NONBLOCKING: (
-            "Ibarrier Ibcast Igather Igatherv Iscatter Iscatterv Iallgather Iallgatherv Ialltoall "
-            "Ialltoallv Ialltoallw Ireduce Iallreduce Ireduce_scatter Ireduce_scatter_block Iscan "
-            "Iexscan"),
+            "Ialltoallw Ireduce_scatter Ireduce_scatter_block Iscan Iexscan"),
         PERSISTENT: (
             "Barrier_init Bcast_init Gather_init Gatherv_init Scatter_init Scatterv_init "
             "Allgather_init Allgatherv_init Alltoall_init Alltoallv_init Alltoallw_init "

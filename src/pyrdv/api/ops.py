@@ -225,6 +225,22 @@ class Op:
         if datatype.group not in allowed:
             raise OpError(_refusal(self._name, datatype, allowed))
 
+    def loop(self, datatype):
+        """How the loops in C name this operation on `datatype` (`pyrdv.api.reductions`).
+
+        Returns
+        -------
+        tuple of str, str, int or None
+            The name of the operation, and kind and bytes of the type as NumPy has them; None for an
+            operation that is a function of Python, or has none but NumPy's.
+        """
+        if not self._predefined or self._name not in _UFUNCS:
+            return None
+        name = self._name
+        if datatype.group == "logical":
+            name = _ON_LOGICALS.get(name, name)
+        return name, datatype.dtype.kind, datatype.size
+
     def reduce_local(self, inbuf, inoutbuf, datatype):
         """Compute ``inoutbuf = inbuf op inoutbuf``, element by element.
 

@@ -63,6 +63,15 @@ def same_length(target, source, what):
                          f"{target.nbytes}; both must be as long")
 
 
+def own_block(into, sendbuf, call):
+    """What this member sends to itself, apart from the memory it receives into; None: in place."""
+    if in_place(sendbuf):
+        return None
+    mine = block(sendbuf)
+    same_length(into[call.rank], mine.all(), call.name)
+    return bytes(mine.all()) if mine.meets(into) else mine.all()
+
+
 def check_op(op, datatype=None):
     """Refuse what is no operation, or an operation that is not defined for `datatype`.
 

@@ -18,22 +18,13 @@ def gather(call, sendbuf, recvbuf, root, even):
         call.confirm()
         return
     into = Blocks(recvbuf, call.size, even, True)
-    mine = _own_block(into, sendbuf, call)
+    mine = arguments.own_block(into, sendbuf, call)
     for rank in _others(call):
         call.irecv(into[rank], rank)
     if mine is not None:
         into[root][:] = mine
     call.finish()
     call.confirm()
-
-
-def _own_block(into, sendbuf, call):
-    """What this member sends to itself, apart from the memory it receives into; None: in place."""
-    if arguments.in_place(sendbuf):
-        return None
-    mine = arguments.block(sendbuf)
-    arguments.same_length(into[call.rank], mine.all(), call.name)
-    return bytes(mine.all()) if mine.meets(into) else mine.all()
 
 
 def scatter(call, sendbuf, recvbuf, root, even):
@@ -60,7 +51,7 @@ def scatter(call, sendbuf, recvbuf, root, even):
 def allgather(call, sendbuf, recvbuf, even):
     """Blocks of all members, side by side on every member."""
     into = Blocks(recvbuf, call.size, even, True)
-    mine = _own_block(into, sendbuf, call)
+    mine = arguments.own_block(into, sendbuf, call)
     for rank in _others(call):
         call.irecv(into[rank], rank)
     if mine is None:

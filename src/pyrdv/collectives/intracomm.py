@@ -9,6 +9,8 @@ from pyrdv.api.ops import SUM
 from pyrdv.api.persistent import completed
 from pyrdv.collectives import blocks, kinds, making, simple
 from pyrdv.collectives.calls import run
+from pyrdv.collectives.plans import barrier, bcast, blocks as plans, reductions
+from pyrdv.collectives.plans.starting import start
 from pyrdv.collectives.turns import in_turn
 
 
@@ -121,6 +123,80 @@ class Intracomm(Comm):
     def Exscan(self, sendbuf, recvbuf, op=SUM):
         """Combine `sendbuf` of the members before this one; rank 0 gets nothing."""
         run(simple.scan_buffer, self, kinds.EXSCAN, sendbuf, recvbuf, op, False)
+
+    # --- without blocking: plans/
+
+    def Ibarrier(self):
+        """Start a `Barrier`.
+
+        Returns
+        -------
+        Request
+            Complete when all members have made the call.
+
+        Notes
+        -----
+        This holds for all calls with ``I``.  Members make them in the order of their other
+        collective calls; any number may be under way, and complete in any order.  Buffers must not
+        be changed, nor read if they are received into, until the request is complete.
+
+        What goes wrong is raised by `Request.Wait` and `Request.Test`; that a member is gone on
+        each other one, anything else only where it happened.  A member that refuses its arguments
+        leaves the others waiting.  The request cannot be cancelled.
+        """
+        return start(barrier.dissemination, self, kinds.IBARRIER)
+
+    def Ibcast(self, buf, root=0):
+        """Start a `Bcast`; see `Ibarrier`."""
+        return start(bcast.binomial, self, kinds.IBCAST, buf, root)
+
+    def Igather(self, sendbuf, recvbuf, root=0):
+        """Start a `Gather`; see `Ibarrier`."""
+        return start(plans.gather, self, kinds.IGATHER, sendbuf, recvbuf, root, True)
+
+    def Igatherv(self, sendbuf, recvbuf, root=0):
+        """Start a `Gatherv`; see `Ibarrier`."""
+        return start(plans.gather, self, kinds.IGATHER, sendbuf, recvbuf, root, False)
+
+    def Iscatter(self, sendbuf, recvbuf, root=0):
+        """Start a `Scatter`; see `Ibarrier`."""
+        return start(plans.scatter, self, kinds.ISCATTER, sendbuf, recvbuf, root, True)
+
+    def Iscatterv(self, sendbuf, recvbuf, root=0):
+        """Start a `Scatterv`; see `Ibarrier`."""
+        return start(plans.scatter, self, kinds.ISCATTER, sendbuf, recvbuf, root, False)
+
+    def Iallgather(self, sendbuf, recvbuf):
+        """Start an `Allgather`; see `Ibarrier`."""
+        return start(plans.ring, self, kinds.IALLGATHER, sendbuf, recvbuf, True)
+
+    def Iallgatherv(self, sendbuf, recvbuf):
+        """Start an `Allgatherv`; see `Ibarrier`."""
+        return start(plans.ring, self, kinds.IALLGATHER, sendbuf, recvbuf, False)
+
+    def Ialltoall(self, sendbuf, recvbuf):
+        """Start an `Alltoall`; see `Ibarrier`."""
+        return start(plans.spread, self, kinds.IALLTOALL, sendbuf, recvbuf, True)
+
+    def Ialltoallv(self, sendbuf, recvbuf):
+        """Start an `Alltoallv`; see `Ibarrier`."""
+        return start(plans.spread, self, kinds.IALLTOALL, sendbuf, recvbuf, False)
+
+    def Ireduce(self, sendbuf, recvbuf, op=SUM, root=0):
+        """Start a `Reduce`; see `Ibarrier` and `Iallreduce`."""
+        return start(reductions.binomial, self, kinds.IREDUCE, sendbuf, recvbuf, op, root)
+
+    def Iallreduce(self, sendbuf, recvbuf, op=SUM):
+        """Start an `Allreduce`; see `Ibarrier`.
+
+        Notes
+        -----
+        Values are combined in rank order, but not from one end to the other.  All members get the
+        same bits.  The predefined operations on booleans, integers of 8 to 64 bits, floats of 32
+        and 64 bits and complex numbers of those need no Python; others are computed by the next
+        call of this process that waits or looks at a request.
+        """
+        return start(reductions.recursive_doubling, self, kinds.IALLREDUCE, sendbuf, recvbuf, op)
 
     # --- objects
 

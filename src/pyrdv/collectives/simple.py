@@ -7,30 +7,13 @@ between two ranks come in order, so all parts of a call have one tag.
 
 from pyrdv.api import objects
 from pyrdv.collectives import arguments, pickles
+from pyrdv.collectives.trees import parent_and_children
 from pyrdv.errors import CountError
 
 
 def barrier(call):
     """Return when all members have called it."""
     call.confirm()
-
-
-def _parent_and_children(call, root):
-    """Neighbours in the binomial tree of ranks relative to `root`."""
-    size, place = call.size, (call.rank - root) % call.size
-    parent, bit = None, 1
-    while bit < size:
-        if place & bit:
-            parent = (place - bit + root) % size
-            break
-        bit *= 2
-    children = []
-    bit //= 2
-    while bit:
-        if place + bit < size:
-            children.append((place + bit + root) % size)
-        bit //= 2
-    return parent, children
 
 
 # --- buffers --------------------------------------------------------------------------------
@@ -45,7 +28,7 @@ def bcast_buffer(call, buf, root):
 
 def share_buffer(call, buf, root):
     """The broadcast of a buffer that was looked at."""
-    parent, children = _parent_and_children(call, root)
+    parent, children = parent_and_children(call.rank, call.size, root)
     if parent is not None:
         call.receive(buf, parent)
     for child in children:
@@ -196,7 +179,7 @@ def share_pickle(call, mine, root):
 
     It is passed on as received: large buffers stay beside the pickle, uncopied, on every rank.
     """
-    parent, children = _parent_and_children(call, root)
+    parent, children = parent_and_children(call.rank, call.size, root)
     if parent is not None:
         mine = call.receive_pickled(parent)
     for child in children:

@@ -6,6 +6,7 @@ from pyrdv.engine.event cimport TRACE_CLOSED, TRACE_LOST
 from pyrdv.engine.matching cimport posted_remove
 from pyrdv.engine.op cimport op_complete, op_fit
 from pyrdv.engine.protocols.table cimport protocol_table, table_t
+from pyrdv.engine.schedule.schedule cimport schedules_alarm
 from pyrdv.engine.state cimport (
     OP_CANCELLED, OP_CANCELLING, OP_DONE_ONLY, OP_FREE, OP_LANDING, OP_LANELESS, OP_PEER_LOST,
     OP_PIPING, OP_POSTED, OP_QUEUED, OP_READY, OP_REFUSED, OP_SEND, OP_WAITING, OPS_PER_SLAB,
@@ -58,6 +59,8 @@ cdef void end_operations(call_t *call, peer_t *p, bint everything) noexcept nogi
         for i in range(OPS_PER_SLAB):
             if e.op_slabs[slab][i].state != OP_FREE:
                 end_operation(e, p, &e.op_slabs[slab][i], everything)
+    if e.schedules != NULL:
+        schedules_alarm(e, p)
     adjust32(&e.epoch, 1)
 
 

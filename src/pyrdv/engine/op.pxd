@@ -68,6 +68,14 @@ cdef message_t *message_new(engine_t *e, uint64_t length) noexcept nogil
 cdef void message_hold(engine_t *e, op_t *op, message_t *m) noexcept nogil
 # call.  Have `count` message descriptors free.
 cdef bint messages_reserve(call_t *call, uint32_t count) noexcept nogil
+# The class of blocks that hold `length` bytes of unexpected data.
+cdef inline int class_of(uint64_t length) noexcept nogil:
+    cdef int c = 0
+    while (<uint64_t> 64 << c) < length:
+        c += 1
+    return c
+# call.  Have `count` blocks of class `c` free.
+cdef bint data_reserve(call_t *call, int c, uint32_t count) noexcept nogil
 cdef void message_release(engine_t *e, message_t *m) noexcept nogil
 # call.  Memory that lives as long as the engine, or NULL.
 cdef void *memory_new(call_t *call, size_t nbytes) noexcept nogil

@@ -315,13 +315,6 @@ cdef void *memory_new(call_t *call, size_t nbytes) noexcept nogil:
     return slab
 
 
-cdef inline int class_of(uint64_t length) noexcept nogil:
-    cdef int c = 0
-    while (<uint64_t> 64 << c) < length:
-        c += 1
-    return c
-
-
 cdef message_t *message_new(engine_t *e, uint64_t length) noexcept nogil:
     cdef message_t *m = e.message_free
     cdef int c = 0
@@ -407,6 +400,16 @@ cdef bint data_grow(call_t *call, int c) noexcept nogil:
         e.data_free[c] = slab + at
         at += block
     return True
+
+
+cdef bint data_reserve(call_t *call, int c, uint32_t count) noexcept nogil:
+    cdef void **block = <void **> call.engine.data_free[c]
+    while count and block != NULL:
+        block = <void **> block[0]
+        count -= 1
+    while count and data_grow(call, c):
+        count -= min(count, <uint32_t> (DATA_SLAB // (<size_t> 64 << c) or 1))
+    return count == 0
 
 
 cdef bint offers_grow(call_t *call) noexcept nogil:

@@ -51,11 +51,13 @@ cdef enum op_error:
     OP_NOT_REGISTERED = 6
     OP_LACKING = 7              # this process lacks what the fabric needs; the fabric knows what
     OP_FINALIZED = 8            # cancelled by the end of the world, not by its owner
+    OP_SHORT = 11               # collectives: shorter than its receiver expects (9, 10: ``core``)
 
 cdef enum op_kind:
     OP_SEND = 1
     OP_RECV = 2
     OP_MATCH = 3                # a receive that takes the message but not yet its data
+    OP_SCHEDULE = 4             # a schedule, as its request sees it
 
 cdef enum op_state:
     OP_FREE = 0
@@ -69,6 +71,8 @@ cdef enum op_state:
     OP_COMPLETE = 8
     OP_LANELESS = 9             # matched receive, or granted send: waits for a lane
     OP_PIPING = 10              # its data passes through a lane
+    OP_RESERVED = 11            # send, receive: of a round of a schedule that has not begun
+    OP_SCHEDULED = 12           # schedule: under way
 
 cdef enum op_flag:
     OP_SYNC = 1                 # send: complete only when matched
@@ -404,6 +408,7 @@ cdef struct engine_t:
     peer_t *peers
     peer_t *active              # peers with something to post
     peer_t *calling             # peers with work that only a call may do
+    void *schedules             # schedule_t (``schedule/plan``): those that are under way
     uint64_t retry_at           # ticks; before, a connection that the system refused is not tried
     uint32_t starved            # bit c: data class c ran dry; bit 31: messages did
     index_t posted

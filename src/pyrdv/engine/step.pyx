@@ -30,6 +30,7 @@ from pyrdv.engine.protocols.done cimport done_serve
 from pyrdv.engine.protocols.pipe_out cimport pipe_written
 from pyrdv.engine.protocols.superpipeline cimport pipe_turn
 from pyrdv.engine.protocols.table cimport KIND_NUMBERS, protocol_table, table_t
+from pyrdv.engine.schedule.schedule cimport schedules_step
 from pyrdv.engine.state cimport (
     MESSAGES_LOW, OFFERS_LOW, OP_DONE_ONLY, OP_INVALID, OP_LACKING, OP_NOT_REGISTERED, OP_PEER_LOST,
     PEER_CLOSED, PEER_LOST, PEER_NEW, PEER_UP, POLL_BATCH, SERVE_LIMIT, call_t, engine_t, op_t,
@@ -241,6 +242,8 @@ cdef int step(engine_t *e) noexcept nogil:
         happened += serve(e)
     if e.lanes_used != NULL or e.laneless != NULL:
         happened += pipe_turn(e)
+    if e.schedules != NULL:
+        happened += schedules_step(e)
     if happened:
         e.stirred = e.unsettled = 1
     return happened

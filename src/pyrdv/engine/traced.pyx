@@ -7,9 +7,9 @@ from pyrdv.engine.engine cimport Engine, op_copy
 from pyrdv.engine.event cimport HEAD, SLOTS_WRITTEN, event_t
 from pyrdv.engine.state cimport (
     ANY_PEER, ANY_TAG_, OP_COMPLETE, OP_DONE_ONLY, OP_FREE, OP_LANDING, OP_LANELESS, OP_MATCH,
-    OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING, OP_READY, OP_RECV, OP_SEND, OP_SYNC, OP_WAITING,
-    OP_WRITING, OPS_PER_SLAB, PROTOCOL_EAGER, REASON_PEER, REASON_SIZE, WAITS_HERE, engine_t,
-    message_t, node_t, op_t)
+    OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING, OP_READY, OP_RECV, OP_RESERVED, OP_SCHEDULE,
+    OP_SCHEDULED, OP_SEND, OP_SYNC, OP_WAITING, OP_WRITING, OPS_PER_SLAB, PROTOCOL_EAGER,
+    REASON_PEER, REASON_SIZE, WAITS_HERE, engine_t, message_t, node_t, op_t)
 from pyrdv.engine.trace cimport trace_line, trace_pair
 from pyrdv.engine.wire cimport CONTENT_OBJECT
 
@@ -33,11 +33,11 @@ if recorded.HEAD != HEAD:
 STATES = {
     OP_QUEUED: "queued", OP_WAITING: "announced", OP_POSTED: "posted", OP_READY: "ready",
     OP_READING: "reading", OP_LANDING: "landing", OP_WRITING: "writing", OP_LANELESS: "laneless",
-    OP_PIPING: "piping",
+    OP_PIPING: "piping", OP_SCHEDULED: "scheduled",
 }
 # Frames of files below are not the program's.
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-SIDES = {0: "", OP_SEND: "send", OP_RECV: "receive", OP_MATCH: "match"}
+SIDES = {0: "", OP_SEND: "send", OP_RECV: "receive", OP_MATCH: "match", OP_SCHEDULE: "schedule"}
 
 Operation = namedtuple("Operation", (
     "side", "state", "peer", "context", "tag", "nbytes", "protocol", "reason", "age", "line",
@@ -107,7 +107,7 @@ def operations(Engine engine not None):
     found = []
     for i in range(engine.c.op_slab_count * OPS_PER_SLAB):
         op_copy(engine.c, i, &seen)
-        if op.state == OP_FREE or op.state == OP_COMPLETE:
+        if op.state == OP_FREE or op.state == OP_COMPLETE or op.state == OP_RESERVED:
             continue
         sends = op.kind == OP_SEND
         state = "told" if op.state == OP_READY and op.flags & OP_DONE_ONLY else STATES[op.state]

@@ -45,8 +45,8 @@ from pyrdv.engine.peer cimport eager_limit
 from pyrdv.engine.sleeping cimport step_alone
 from pyrdv.engine.state cimport (
     ANY_PEER, OP_CANCELLING, OP_LANDING, OP_LANELESS, OP_OFFERED, OP_PIPING, OP_POSTED, OP_QUEUED,
-    OP_READING, OP_READY, OP_RECV, OP_SEND, OP_WAITING, OP_WRITING, PROTOCOL_GET, PROTOCOL_PIPELINE,
-    engine_t, op_t)
+    OP_READING, OP_READY, OP_RECV, OP_SCHEDULED, OP_SEND, OP_WAITING, OP_WRITING, PROTOCOL_GET,
+    PROTOCOL_PIPELINE, engine_t, op_t)
 from pyrdv.fabrics.contract cimport CAP_POLLED, CAP_SINGLE_COPY
 from pyrdv.progress.contract cimport PROGRESS_PARASITE, progress_t
 
@@ -106,7 +106,7 @@ cdef bint needs(const engine_t *e, const op_t *op) noexcept nogil:
     if op.state == OP_READING or op.state == OP_WRITING:
         return not lacking(e, op, CAP_POLLED)
     return op.state == OP_QUEUED or op.state == OP_READY or op.state == OP_LANELESS \
-        or op.state == OP_PIPING
+        or op.state == OP_PIPING or op.state == OP_SCHEDULED
 
 
 cdef inline flow_t *mine(parasite_t *self) noexcept nogil:

@@ -13,6 +13,9 @@ cdef enum chosen:
 # call.  A send is posted: choose for `op`, if that depends on nothing that may change until `op` is
 # announced.  Returns `chosen`.
 cdef int choose_send(call_t *call, peer_t *p, op_t *op) noexcept nogil
+# call.  Before the turn of send `op` comes, in a step by itself perhaps: register its memory, or
+# have a lane for it, if it is too long for eager.  Returns `chosen`.
+cdef int choose_ahead(call_t *call, peer_t *p, op_t *op) noexcept nogil
 # Send `op` is announced next: choose, by the credit and the offers of now.  Returns `chosen`.
 cdef int choose_now(engine_t *e, peer_t *p, op_t *op) noexcept nogil
 # Can a send of `length` bytes go eager, before any operation is made?

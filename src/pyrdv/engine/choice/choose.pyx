@@ -172,6 +172,12 @@ cdef int choose_send(call_t *call, peer_t *p, op_t *op) noexcept nogil:
     return choose_rendezvous(call, p, op)
 
 
+cdef int choose_ahead(call_t *call, peer_t *p, op_t *op) noexcept nogil:
+    if op.length <= eager_limit(&call.engine, p.fabric):
+        return CHOSEN
+    return choose_rendezvous(call, p, op)
+
+
 cdef int choose_now(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     cdef uint8_t before = op.protocol
     cdef int status = choose_again(e, p, op)

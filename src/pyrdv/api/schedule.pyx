@@ -1,0 +1,303 @@
+# cython: language_level=3
+"""Builds schedules of messages between the members of a communicator, and starts them.
+
+What must hold:
+
+1. A schedule has a tag of its own, as a call has (`pyrdv.api.call`): its kind and its number among
+   those of that kind on the communicator.  It has the number before its arguments are read, so a
+   member that refuses them does not get out of step.
+2. Its buffers live until nothing of it is under way: the request keeps the schedule, and what the
+   schedule leaves to the engine keeps the buffers.
+3. What Python must do is done by the next call of this process that waits or looks (`help`).
+"""
+cimport cython
+from libc.stdint cimport int32_t, uint8_t, uint32_t
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memset
+
+from pyrdv.api.buffers cimport acquire, span
+from pyrdv.api.communicator cimport Comm
+from pyrdv.api.core cimport CALLS
+from pyrdv.api.owners cimport named_owner, unname
+from pyrdv.api.reductions cimport find_loop
+from pyrdv.api.request cimport Request
+from pyrdv.api.status cimport Status
+from pyrdv.engine.engine cimport adopt, own_process
+from pyrdv.engine.schedule.plan cimport (
+    ACTION_CALL, ACTION_COPY, ACTION_RECV, ACTION_REDUCE, ACTION_SEND, SCHEDULE_NEW, SCHEDULE_OVER,
+    action_t, round_t)
+from pyrdv.engine.schedule.schedule cimport (
+    schedule_called, schedule_release, schedule_start, schedule_waits)
+from pyrdv.engine.state cimport OP_INVALID, op_t
+
+from weakref import ref
+
+import numpy as np
+
+from pyrdv.errors import InternalError
+
+
+@cython.no_gc_clear
+cdef class Schedule:
+    """One collective call that does not block, in this process.
+
+    Parameters
+    ----------
+    comm : Comm
+    kind : int
+        Less than 32.  The same operation has the same kind on all ranks.
+
+    Raises
+    ------
+    CommunicatorError, FinalizedError, ForkedError
+        The communicator cannot be used.
+
+    Messages and work are added in order.  Messages that are added one after the other are a round,
+    and start together; work that is added behind them is done when all of them are complete.  What
+    is added behind work, or after `then`, is the next round.
+    """
+
+    def __cinit__(self, Comm comm not None, int kind):
+        comm.ready()
+        self.view = comm.collective()
+        self.engine = comm.engine
+        self.rank = comm.members.rank
+        self.size = comm.members.size
+        self.kind = kind
+        self.number = comm.identity.begun[kind] % CALLS
+        comm.identity.begun[kind] = (self.number + 1) % CALLS
+        memset(&self.s, 0, sizeof(self.s))
+        self.s.context = self.view.context
+        self.s.tag = <int32_t> (kind * CALLS + self.number)
+        self.keepers = []
+        self.calls = {}
+        self.failures = []
+
+    def __dealloc__(self):
+        cdef op_t **left = NULL
+        cdef uint32_t count = 0
+        cdef uint32_t i
+        if self.view is not None and own_process(self.engine):
+            self.let_go()
+            left = <op_t **> calloc(self.s.action_count + 1, sizeof(op_t *))
+            if self.s.action_count and left != NULL:
+                count = schedule_release(self.engine.c, &self.s, left)
+            for i in range(count if not self.engine.closed else 0):
+                try:
+                    adopt(self.engine, left[i], self.keepers)
+                except MemoryError:
+                    pass            # it goes on all the same, and ends with the engine
+            free(left)
+        free(self.actions)
+        free(self.rounds)
+        free(self.s.members)
+
+    # --- building
+
+    cdef action_t *add(self, uint8_t kind) except NULL:
+        cdef bint works = kind not in (ACTION_SEND, ACTION_RECV)
+        cdef action_t *a
+        if self.s.state != SCHEDULE_NEW:
+            raise InternalError("a schedule that was started is built on; please report this")
+        if self.working and not works:
+            self.then()
+        if self.s.action_count == self.action_room:
+            a = <action_t *> realloc(self.actions, (2 * self.action_room + 16) * sizeof(action_t))
+            if a == NULL:
+                raise MemoryError
+            self.actions = a
+            self.action_room = 2 * self.action_room + 16
+        if self.s.round_count == self.round_room:
+            self.grow_rounds()
+        a = &self.actions[self.s.action_count]
+        memset(a, 0, sizeof(action_t))
+        a.kind = kind
+        self.s.action_count += 1
+        self.rounds[self.s.round_count].end = self.s.action_count
+        if not works:
+            self.rounds[self.s.round_count].middle = self.s.action_count
+        self.working = works
+        return a
+
+    def grow_rounds(self):
+        """Room for more rounds."""
+        cdef uint32_t room = 2 * self.round_room + 8
+        cdef round_t *wider = <round_t *> realloc(self.rounds, room * sizeof(round_t))
+        if wider == NULL:
+            raise MemoryError
+        memset(&wider[self.round_room], 0, (room - self.round_room) * sizeof(round_t))
+        self.rounds = wider
+        self.round_room = room
+
+    def then(self):
+        """End the round, if anything is in it: what follows waits for it."""
+        cdef uint32_t count = self.s.action_count
+        if self.round_room and self.rounds[self.s.round_count].end == count \
+                and self.rounds[self.s.round_count].begin < count:
+            self.s.round_count += 1
+            if self.s.round_count == self.round_room:
+                self.grow_rounds()
+            self.rounds[self.s.round_count].begin = count
+            self.rounds[self.s.round_count].middle = count
+            self.rounds[self.s.round_count].end = count
+        self.working = False
+
+    cdef int message(self, uint8_t kind, object buf, int other, bint writable) except -1:
+        cdef span at
+        cdef action_t *a
+        if other == self.rank or not 0 <= other < self.size:
+            raise InternalError(f"a schedule of rank {self.rank} has a message with rank {other}; "
+                                "please report this")
+        keeper = acquire(buf, writable, &at)
+        self.keepers.append(keeper)
+        a = self.add(kind)
+        a.peer = self.view.members.to_world(other)
+        a.buffer = at.address
+        a.length = at.nbytes
+        a.owner = named_owner(self.engine, keeper, &at)
+        self.named = True
+        return 0
+
+    def send(self, buf, int dest):
+        """Send `buf` to another member; its bytes are those that it has when the round starts."""
+        self.message(ACTION_SEND, buf, dest, False)
+
+    def receive(self, buf, int source):
+        """Receive a message that fills `buf` from another member."""
+        self.message(ACTION_RECV, buf, source, True)
+
+    def copy(self, origin, into):
+        """Copy bytes, as many as `into` has; the two must not overlap."""
+        cdef span source
+        cdef span target
+        cdef action_t *a
+        self.keepers.append(acquire(origin, False, &source))
+        self.keepers.append(acquire(into, True, &target))
+        if target.nbytes == 0:
+            return
+        a = self.add(ACTION_COPY)
+        a.buffer = target.address
+        a.origin = source.address
+        a.length = min(target.nbytes, source.nbytes)
+
+    def reduce(self, op, datatype, other, into, bint right):
+        """Combine `other` and `into` into `into`; `right`: `other` is the right operand."""
+        cdef span source
+        cdef span target
+        cdef action_t *a
+        self.keepers.append(acquire(other, False, &source))
+        self.keepers.append(acquire(into, True, &target))
+        if target.nbytes == 0:
+            return
+        a = self.add(ACTION_REDUCE)
+        a.reduce = find_loop(op, datatype, right)
+        if a.reduce == NULL:
+            a.kind = ACTION_CALL
+            self.calls[self.s.action_count - 1] = op, datatype, other, into, right
+        a.buffer = target.address
+        a.origin = source.address
+        a.length = target.nbytes
+        a.unit = datatype.size
+
+    def scratch(self, nbytes):
+        """Bytes of memory that lives as long as the schedule; a memoryview."""
+        return memoryview(np.empty(nbytes, np.uint8))
+
+    # --- running
+
+    cdef int arrange(self) except -1:
+        """The arrays are complete."""
+        cdef int i
+        self.then()
+        self.s.members = <uint32_t *> calloc(self.size, sizeof(uint32_t))
+        if self.s.members == NULL:
+            raise MemoryError
+        for i in range(self.size):
+            self.s.members[i] = self.view.members.to_world(i)
+        self.s.member_count = self.size
+        self.s.actions = self.actions
+        self.s.rounds = self.rounds
+        return 0
+
+    cdef int let_go(self) noexcept:
+        cdef uint32_t i
+        if self.named:
+            for i in range(self.s.action_count):
+                if self.actions[i].owner != NULL:
+                    unname(self.engine, self.actions[i].owner)
+                    self.actions[i].owner = NULL
+            self.named = False
+        return 0
+
+    def start(self):
+        """Start it.
+
+        Returns
+        -------
+        Request
+
+        Raises
+        ------
+        NoMemoryError
+        """
+        cdef CollectiveRequest request = CollectiveRequest.__new__(CollectiveRequest)
+        cdef int error
+        request.kind = self.kind
+        request.failures = self.failures
+        self.arrange()
+        error = schedule_start(self.engine.c, &self.s)
+        self.let_go()               # its operations have named them
+        if error:
+            raise self.view.failure(-error, self.rank, 0, 0, 0)
+        request.start(self.view, self.s.op, self, False)
+        if self.calls:
+            pending = self.engine.pending
+            key = <size_t> <void *> self
+            pending[key] = ref(self, lambda _gone: pending.pop(key, None))
+            self.help()
+        return request
+
+    def help(self):
+        """Do what Python must, if its turn has come."""
+        cdef long i
+        cdef int error
+        while True:
+            i = schedule_waits(self.engine.c, &self.s)
+            if i < 0 or i not in self.calls:
+                break
+            op, datatype, other, into, right = self.calls.pop(i)
+            error = 0
+            try:
+                combine(op, datatype, other, into, right)
+            except BaseException as raised:
+                self.failures.append(raised)
+                error = OP_INVALID
+            schedule_called(self.engine.c, &self.s, error)
+        if self.s.state == SCHEDULE_OVER:
+            self.engine.pending.pop(<size_t> <void *> self, None)
+
+
+def combine(op, datatype, other, into, right):
+    """What a reduction of a schedule does where there is no loop in C; see `Schedule.reduce`."""
+    if right:
+        kept = bytearray(other)
+        op.reduce_local(into, kept, datatype)
+        into[:] = kept
+    else:
+        # A function of the user may change both.
+        op.reduce_local(bytearray(other), into, datatype)
+
+
+cdef class CollectiveRequest(Request):
+    """A collective operation under way."""
+
+    def __repr__(self):
+        if self.null():
+            return "<CollectiveRequest: null>"
+        return f"<CollectiveRequest: {'complete' if self.op == NULL else 'under way'}>"
+
+    cdef int report(self, Status status) except -1:
+        if self.active and self.error and self.failures:
+            self.active = False
+            raise self.failures[0]
+        return Request.report(self, status)

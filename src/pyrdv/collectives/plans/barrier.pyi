@@ -1,0 +1,5 @@
+"""Barriers."""
+
+from .starting import Plan
+
+def dissemination(plan: Plan) -> None: ...

@@ -1,0 +1,25 @@
+"""Shapes by which data goes from rank to rank."""
+
+
+def parent_and_children(rank, size, root):
+    """Neighbours of `rank` in the binomial tree of the ranks relative to `root`.
+
+    Returns
+    -------
+    (int or None, list of int)
+        The parent, None for the root, and the children, that of the largest subtree first.
+    """
+    place = (rank - root) % size
+    parent, bit = None, 1
+    while bit < size:
+        if place & bit:
+            parent = (place - bit + root) % size
+            break
+        bit *= 2
+    children = []
+    bit //= 2
+    while bit:
+        if place + bit < size:
+            children.append((place + bit + root) % size)
+        bit //= 2
+    return parent, children

@@ -1,0 +1,3 @@
+"""Shapes by which data goes from rank to rank."""
+
+def parent_and_children(rank: int, size: int, root: int) -> tuple[int | None, list[int]]: ...

@@ -1,0 +1,1 @@
+"""Schedules: collectives as rounds of send, receive, reduce and copy, made by whoever steps."""
