@@ -204,7 +204,8 @@ class World:
         try:
             if check:
                 self.settle()
-                assert self.leaks() == []
+                leaks = self.leaks()
+                assert leaks == []
         finally:
             for rank, engine in enumerate(self.engines):
                 if rank not in self.dead:

@@ -10,6 +10,10 @@ from pyrdv.api.request cimport Request
 from pyrdv.progress.polling cimport bell_t
 
 
+cdef enum:
+    ALARM_TAG = 0x7FFFFFFF      # of alarms, in the collective context; no call has it
+
+
 cdef class Call:
     cdef readonly Comm view         # of the communicator's collective context
     cdef readonly int rank

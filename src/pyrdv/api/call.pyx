@@ -12,7 +12,6 @@ What must hold:
 4. Nobody writes into memory of the user once the call has raised (see `withdraw`).
 """
 cimport cython
-from libc.stdint cimport int32_t
 
 from pyrdv.api.buffers cimport acquire, span
 from pyrdv.api.communicator cimport Comm
@@ -22,18 +21,17 @@ from pyrdv.api.object_request cimport ObjectRecv
 from pyrdv.api.p2p cimport begin_send, post_recv, post_send
 from pyrdv.api.request cimport Request
 from pyrdv.engine.calls cimport (
-    LARGE, SEND_PATIENT, SEND_WAITS, engine_forsake, engine_probe, engine_wanted, envelope_t)
-from pyrdv.engine.state cimport ANY_PEER, OP_POSTED, OP_READY, OP_TRUNCATED, OP_WRITING
+    LARGE, SEND_PATIENT, SEND_WAITS, engine_forsake, engine_wanted)
+from pyrdv.engine.state cimport OP_POSTED, OP_READY, OP_TRUNCATED, OP_WRITING
 from pyrdv.progress.polling cimport (
-    patience_looks, patience_reset, patience_t, wait_beside, wait_turn)
+    bell_rings, patience_looks, patience_reset, patience_t, wait_beside, wait_turn)
 
 from pyrdv.api.object_messages import isend_pickled
 from pyrdv.errors import CountError, InternalError, PeerLostError, TruncationError
 
-#: Tag of alarms in the collective context; no call has it.
-ALARM = 0x7FFFFFFF
+#: Tag of alarms.
+ALARM = ALARM_TAG
 
-cdef int32_t ALARM_TAG = ALARM
 cdef bytes TOKEN = b""
 
 
@@ -121,9 +119,7 @@ cdef class Call:
 
     def called(self):
         """Whether there is an alarm to read."""
-        cdef envelope_t envelope
-        return self.bell.rung[0] != self.bell.heard or engine_probe(
-            self.view.engine.c, ANY_PEER, self.bell.context, ALARM_TAG, &envelope, NULL)
+        return bell_rings(self.view.engine.c, &self.bell)
 
     def glance(self):
         """Read alarms, if there are some, without waiting."""

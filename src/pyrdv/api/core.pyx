@@ -76,6 +76,10 @@ cdef class Identity:
         cdef uint32_t behind = (self.begun[kind] - number) % CALLS
         return self.is_begun(kind, number) and (self.within[kind] == 0 or behind > 1)
 
+    def is_idle(self, int kind):
+        """Whether no call of a kind goes on in this process."""
+        return self.within[kind] == 0
+
     def ring(self):
         """Have every wait in a collective call of the communicator look at `aftermath`."""
         self.rung += 1

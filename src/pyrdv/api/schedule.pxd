@@ -9,6 +9,7 @@ from pyrdv.api.communicator cimport Comm
 from pyrdv.api.request cimport Request
 from pyrdv.engine.engine cimport Engine
 from pyrdv.engine.schedule.plan cimport action_t, round_t, schedule_t
+from pyrdv.progress.polling cimport bell_t
 
 
 cdef class Schedule:
@@ -17,6 +18,7 @@ cdef class Schedule:
     cdef readonly int size
     cdef readonly int kind
     cdef readonly int number
+    cdef readonly int tag           # of all its messages
     cdef Engine engine
     cdef schedule_t s               # its arrays are the ones below
     cdef action_t *actions
@@ -24,6 +26,9 @@ cdef class Schedule:
     cdef uint32_t action_room, round_room
     cdef bint working               # the round that is built has got reductions or copies
     cdef bint named                 # owners of buffers are named for it
+    cdef bint released              # it holds no operations and no buffers any more
+    cdef bint left                  # this process is not in the call any more
+    cdef bell_t bell                # rings when another member says something of a failure
     cdef tuple keepers              # what keeps the buffers alive: the last, and those before it
     cdef dict calls                 # action -> what Python does there
     cdef list failures              # shared with the request: what such a call has raised
@@ -35,6 +40,12 @@ cdef class Schedule:
     cdef int arrange(self) except -1
     # The engine has named the owners of the buffers itself, or never will.
     cdef int let_go(self) noexcept
+    # It is over, or its builder goes: give back what it holds.
+    cdef void release(self) noexcept
+    # This process is not in the call any more.
+    cdef void gone(self) noexcept
+    # Read alarms, and end it if one concerns it.
+    cdef int hear(self) except -1
 
 
 cdef class CollectiveRequest(Request):

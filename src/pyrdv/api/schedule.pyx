@@ -9,13 +9,16 @@ What must hold:
 2. Its buffers live until nothing of it is under way: the request keeps the schedule, and what the
    schedule leaves to the engine keeps the buffers.
 3. What Python must do is done by the next call of this process that waits or looks (`help`).
+4. Whoever waits for its request, or looks at it, also sees alarms, by which other members say that
+   the call failed there before it began, as in `pyrdv.api.call`.
 """
 cimport cython
-from libc.stdint cimport int32_t, uint8_t, uint32_t
+from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memset
 
 from pyrdv.api.buffers cimport acquire, span
+from pyrdv.api.call cimport ALARM_TAG
 from pyrdv.api.communicator cimport Comm
 from pyrdv.api.core cimport CALLS
 from pyrdv.api.owners cimport named_owner, unname
@@ -27,8 +30,9 @@ from pyrdv.engine.schedule.plan cimport (
     ACTION_CALL, ACTION_COPY, ACTION_RECV, ACTION_REDUCE, ACTION_SEND, SCHEDULE_NEW, SCHEDULE_OVER,
     action_t, round_t)
 from pyrdv.engine.schedule.schedule cimport (
-    schedule_called, schedule_release, schedule_start, schedule_waits)
+    schedule_called, schedule_end, schedule_release, schedule_start, schedule_waits)
 from pyrdv.engine.state cimport OP_INVALID, op_t
+from pyrdv.progress.polling cimport bell_rings, wait_beside
 
 from weakref import ref
 
@@ -65,22 +69,38 @@ cdef class Schedule:
         self.size = comm.members.size
         self.kind = kind
         self.number = comm.identity.begun[kind] % CALLS
+        self.tag = kind * CALLS + self.number
         comm.identity.begun[kind] = (self.number + 1) % CALLS
+        comm.identity.within[kind] += 1
+        self.bell.context = self.view.context
+        self.bell.tag = ALARM_TAG
+        self.bell.rung = &comm.identity.rung
+        self.bell.heard = comm.identity.rung
         memset(&self.s, 0, sizeof(self.s))
         self.s.context = self.view.context
-        self.s.tag = <int32_t> (kind * CALLS + self.number)
+        self.s.tag = self.tag
         self.keepers = ()
         self.calls = {}
         self.failures = []
 
     def __dealloc__(self):
+        self.release()
+        free(self.actions)
+        free(self.rounds)
+        free(self.s.members)
+
+    cdef void release(self) noexcept:
         cdef op_t **left = NULL
         cdef uint32_t count = 0
         cdef uint32_t i
+        if self.released:
+            return
+        self.released = True
         if self.view is not None and own_process(self.engine):
             self.let_go()
+            self.gone()
             left = <op_t **> calloc(self.s.action_count + 1, sizeof(op_t *))
-            if self.s.action_count and left != NULL:
+            if self.s.actions != NULL and left != NULL:     # it was started
                 count = schedule_release(self.engine.c, &self.s, left)
             for i in range(count if not self.engine.closed else 0):
                 try:
@@ -88,9 +108,7 @@ cdef class Schedule:
                 except MemoryError:
                     pass            # it goes on all the same, and ends with the engine
             free(left)
-        free(self.actions)
-        free(self.rounds)
-        free(self.s.members)
+        self.keepers = ()
 
     # --- building
 
@@ -167,18 +185,21 @@ cdef class Schedule:
         self.message(ACTION_RECV, buf, source, True)
 
     def copy(self, origin, into):
-        """Copy bytes, as many as `into` has; the two must not overlap."""
+        """Copy bytes; `origin` and `into` have as many, and do not overlap."""
         cdef span source
         cdef span target
         cdef action_t *a
         self.keepers = (acquire(origin, False, &source), self.keepers)
         self.keepers = (acquire(into, True, &target), self.keepers)
+        if source.nbytes != target.nbytes:
+            raise InternalError(f"a schedule copies {source.nbytes} bytes into {target.nbytes}; "
+                                "please report this")
         if target.nbytes == 0:
             return
         a = self.add(ACTION_COPY)
         a.buffer = target.address
         a.origin = source.address
-        a.length = min(target.nbytes, source.nbytes)
+        a.length = target.nbytes
 
     def reduce(self, op, datatype, other, into, bint right):
         """Combine `other` and `into` into `into`; `right`: `other` is the right operand."""
@@ -276,6 +297,37 @@ cdef class Schedule:
         if self.s.state == SCHEDULE_OVER:
             self.engine.pending.pop(<size_t> <void *> self, None)
 
+    # --- failures
+
+    def called(self):
+        """Whether there is an alarm to read."""
+        return bell_rings(self.engine.c, &self.bell)
+
+    def alarmed(self):
+        """Read alarms; `end` it if one concerns it."""
+        raise InternalError("an alarm came to a call that knows of none; please report this")
+
+    cdef int hear(self) except -1:
+        self.bell.heard = self.bell.rung[0]
+        self.alarmed()
+        return 0
+
+    def end(self, failure):
+        """No round of it begins any more; its request raises `failure`, once nothing can be written
+        into its memory.  Nothing happens if it is over."""
+        if not self.left:
+            self.failures.append(failure)
+            schedule_end(self.engine.c, &self.s, OP_INVALID)
+
+    cdef void gone(self) noexcept:
+        if not self.left:
+            self.left = True
+            self.view.identity.within[self.kind] -= 1
+
+    def leave(self):
+        """This process is not in the call any more."""
+        self.gone()
+
 
 def combine(op, datatype, other, into, right):
     """What a reduction of a schedule does where there is no loop in C; see `Schedule.reduce`."""
@@ -295,6 +347,33 @@ cdef class CollectiveRequest(Request):
         if self.null():
             return "<CollectiveRequest: null>"
         return f"<CollectiveRequest: {'complete' if self.op == NULL else 'under way'}>"
+
+    cdef int settle(self) except -1:
+        # Not left to the end of the schedule: an exception that it raised may keep it.
+        cdef Schedule schedule = self.keeper
+        Request.settle(self)
+        if schedule is not None:
+            schedule.release()
+        return 0
+
+    cdef bint poll(self) except -1:
+        cdef Schedule schedule
+        if Request.poll(self):
+            return True
+        schedule = self.keeper
+        if schedule is None or not bell_rings(schedule.engine.c, &schedule.bell):
+            return False
+        schedule.hear()
+        return Request.poll(self)
+
+    cdef int block(self) except -1:
+        cdef Schedule schedule = self.keeper
+        if self.op == NULL or schedule is None:
+            return Request.block(self)
+        self.comm.check_process()
+        while not wait_beside(schedule.engine, self.op, self.generation, &schedule.bell):
+            schedule.hear()
+        return self.settle()
 
     cdef int report(self, Status status) except -1:
         if self.active and self.error and self.failures:

@@ -127,9 +127,28 @@ def read(view):
             state.aware.add(source)
             if cause.lost != view.rank:
                 state.lost.setdefault(cause.lost, cause)
-        if view.identity.is_over(*place):
+        if _is_over(view, *place):
             tell(view, tag)
         view.identity.ring()
+
+
+def cause_of(view, tag):
+    """Why a call failed, here or on another rank; None if nothing is known of that.
+
+    A member that is gone fails all calls.
+    """
+    state = view.identity.aftermath
+    if state is None:
+        return None
+    record = state.records.get(tag)
+    return record and record.cause or next(iter(state.lost.values()), None)
+
+
+def _is_over(view, kind, number):
+    """Whether this process began a call, and is surely not in it any more."""
+    if kind in kinds.UNDER_WAY:
+        return view.identity.is_begun(kind, number) and view.identity.is_idle(kind)
+    return view.identity.is_over(kind, number)
 
 
 def has_given_up(view, tag, rank):
@@ -146,7 +165,10 @@ def sweep(view):
     others = {rank for rank in range(view.size) if rank != view.rank and rank not in state.lost}
     for tag, record in list(state.records.items()):
         place = kind_and_number(tag)
-        if not record.told and not (state.closing and view.identity.is_over(*place)):
+        is_over = _is_over(view, *place)
+        if is_over:
+            tell(view, tag)
+        if not record.told and not (state.closing and is_over):
             continue        # to come, or somebody is in it
         waiting = {rank for rank in others - record.heard if not is_gone(view, rank)}
         discard(view, tag, place[0] in kinds.OF_OBJECTS)

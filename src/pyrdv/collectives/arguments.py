@@ -72,6 +72,18 @@ def own_block(into, sendbuf, call):
     return bytes(mine.all()) if mine.meets(into) else mine.all()
 
 
+def exchanged(sendbuf, recvbuf, call, even):
+    """``(blocks to send, Blocks to receive into)``, one per member and apart in memory."""
+    into = Blocks(recvbuf, call.size, even, True)
+    sources = into
+    if not in_place(sendbuf):
+        sources = Blocks(sendbuf, call.size, even, False)
+        same_length(into[call.rank], sources[call.rank], call.name)
+    if sources.meets(into):
+        sources = [bytes(sources[rank]) for rank in range(call.size)]
+    return sources, into
+
+
 def check_op(op, datatype=None):
     """Refuse what is no operation, or an operation that is not defined for `datatype`.
 

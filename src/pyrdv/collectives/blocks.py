@@ -66,13 +66,7 @@ def allgather(call, sendbuf, recvbuf, even):
 
 def alltoall(call, sendbuf, recvbuf, even):
     """From each member the block that it has for this one."""
-    into = Blocks(recvbuf, call.size, even, True)
-    sources = into
-    if not arguments.in_place(sendbuf):
-        sources = Blocks(sendbuf, call.size, even, False)
-        arguments.same_length(into[call.rank], sources[call.rank], call.name)
-    if sources.meets(into):
-        sources = [bytes(sources[rank]) for rank in range(call.size)]
+    sources, into = arguments.exchanged(sendbuf, recvbuf, call, even)
     for rank in reversed(_others(call)):
         call.irecv(into[rank], rank)
     for rank in _others(call):

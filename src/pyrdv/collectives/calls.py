@@ -38,8 +38,7 @@ class CollectiveCall(Call):
 
     def look_back(self):
         """End if the call has failed already, or a member is gone."""
-        state = self.view.identity.aftermath
-        if state is not None and (state.lost or self.tag in state.records):
+        if aftermath.cause_of(self.view, self.tag) is not None:
             raise _ToldError
 
     def has_given_up(self, rank):
@@ -77,12 +76,7 @@ def run(function, comm, kind, *args):
 def _fail(call, error):
     """Tell the others, clean up; the exception to raise, None for `error` itself."""
     view, told = call.view, isinstance(error, _ToldError)
-    state = aftermath.of(view)
-    record = state.record(call.tag)
-    if not told:
-        cause = causes.of(error, view)
-    else:
-        cause = record.cause or next(iter(state.lost.values()))
+    cause = aftermath.cause_of(view, call.tag) if told else causes.of(error, view)
     aftermath.note(view, call.tag, cause)
     call.withdraw(call.has_given_up)
     call.end()

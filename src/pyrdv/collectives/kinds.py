@@ -13,5 +13,7 @@ NAMES = (
  FREE, IBARRIER, IBCAST, IGATHER, ISCATTER, IALLGATHER, IALLTOALL, IREDUCE,
  IALLREDUCE) = range(len(NAMES))
 
+#: Those that do not block: several may be under way.
+UNDER_WAY = frozenset(range(IBARRIER, IALLREDUCE + 1))
 #: Those whose messages are objects.
 OF_OBJECTS = frozenset((*range(BCAST_OBJECT, EXSCAN_OBJECTS + 1), SPLIT))

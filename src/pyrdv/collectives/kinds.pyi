@@ -1,6 +1,7 @@
 """Kinds of collective calls."""
 
 NAMES: tuple[str, ...]
+UNDER_WAY: frozenset[int]
 OF_OBJECTS: frozenset[int]
 
 BARRIER: int

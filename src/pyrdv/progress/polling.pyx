@@ -222,7 +222,7 @@ cdef int wait(Engine engine, op_t *op, uint32_t generation) except -1:
         end_hopeless(engine, op, generation, True)
 
 
-cdef bint called(engine_t *e, bell_t *bell) noexcept nogil:
+cdef bint bell_rings(engine_t *e, const bell_t *bell) noexcept nogil:
     cdef envelope_t envelope
     return glance32(bell.rung) != bell.heard or engine_probe(
         e, ANY_PEER, bell.context, bell.tag, &envelope, NULL)
@@ -236,7 +236,7 @@ cdef bint attend(engine_t *e, op_t *op, uint32_t generation, patience_t *p, bell
     for _event in range(EVENTS_PER_LOOK):
         # Before the look: others may have this thread's messages come, too.
         seen = glance32(&e.epoch)
-        if called(e, bell):
+        if bell_rings(e, bell):
             bell.rings = True
             return True
         if wait_some(e, op, generation, p, True):

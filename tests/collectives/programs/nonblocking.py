@@ -4,7 +4,7 @@ import asyncio
 
 import numpy as np
 
-from pyrdv import MPI
+from pyrdv import MPI, errors
 from tests.support.cases import raises, run
 
 SIZES = (1, 1001, 200_003)
@@ -144,6 +144,34 @@ def case_refused(comm):
     with raises(ValueError):
         MPI.COMM_NULL.Ibarrier()
     comm.Ibarrier().Wait()
+
+
+def case_refused_by_one(comm):
+    """The others are told wherever they wait, and go on."""
+    async def awaited(request):
+        await request
+
+    waits = [lambda request: request.Wait(), lambda request: MPI.Request.Waitall([request]),
+             lambda request: MPI.Request.Waitany([request]), lambda request: request.wait(),
+             lambda request: asyncio.run(awaited(request)), polled]
+    for count in (3, 200_000):
+        for number, wait in enumerate(waits):
+            bad, room = number % comm.size, np.zeros(count)
+            if comm.rank == bad:
+                with raises(TypeError, "operation"):
+                    comm.Iallreduce(np.zeros(count), room, print)
+            else:
+                with raises(errors.CollectiveError, f"failed on rank {bad}", "operation"):
+                    wait(comm.Iallreduce(mine(comm, count), room))
+            comm.Allreduce(mine(comm, count), room)
+            assert np.array_equal(room, total(comm, count))
+            comm.Iallreduce(mine(comm, count), room).Wait()
+            assert np.array_equal(room, total(comm, count))
+
+
+def polled(request):
+    while not request.Test():
+        pass
 
 
 run(globals())

@@ -54,13 +54,7 @@ def ring(plan, sendbuf, recvbuf, even):
 
 def spread(plan, sendbuf, recvbuf, even):
     """Alltoall: rank i sends to i + 1, i + 2, ..., so many at a time that no rank is flooded."""
-    into = Blocks(recvbuf, plan.size, even, True)
-    sources = into
-    if not arguments.in_place(sendbuf):
-        sources = Blocks(sendbuf, plan.size, even, False)
-        arguments.same_length(into[plan.rank], sources[plan.rank], plan.name)
-    if sources.meets(into):
-        sources = [bytes(sources[rank]) for rank in range(plan.size)]
+    sources, into = arguments.exchanged(sendbuf, recvbuf, plan, even)
     plan.copy(sources[plan.rank], into[plan.rank])
     for step in range(1, plan.size):
         source = (plan.rank - step) % plan.size

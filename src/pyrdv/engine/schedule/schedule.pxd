@@ -16,6 +16,8 @@ cdef void schedules_alarm(engine_t *e, const peer_t *p) noexcept nogil
 cdef long schedule_waits(engine_t *e, schedule_t *s) noexcept nogil
 # call; takes the lock.  Python has done it, or failed with the op_error `error`.
 cdef void schedule_called(engine_t *e, schedule_t *s, int error) noexcept nogil
+# call; takes the lock.  It failed with `error`, somewhere else: no round begins any more (L5).
+cdef void schedule_end(engine_t *e, schedule_t *s, int error) noexcept nogil
 # Takes the lock.  The builder lets go of a schedule that is over, did not start, or whose
 # engine is closed: its operations are given back, but for `s.op`.  Those under way go to `left`,
 # which has room for one per action; returns how many.

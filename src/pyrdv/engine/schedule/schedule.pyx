@@ -23,10 +23,11 @@ L4  If a message fails while its peer lives, or an operation raises, the schedul
     end, for other members count on its messages.  But it computes nothing any more, and the
     messages of its later rounds are empty.  Who expects data of one has failed, too (OP_SHORT), and
     goes on likewise: so nobody completes with data that went wrong.  What went wrong first is told.
-L5  If a member is lost, or a message cannot come any more, no round begins.  Posted receives and
-    sends that are not announced are taken back.  The schedule is over when all receives have ended,
-    so nothing is written into its memory afterwards (R3).  Announced sends go on by themselves.
-    Each member learns of a loss by itself; so no schedule of the communicator waits for good.
+L5  If a member is lost, or takes no part, or a message cannot come any more, no round begins.
+    Posted receives and sends that are not announced are taken back.  The schedule is over when all
+    receives have ended, so nothing is written into its memory afterwards (R3).  Announced sends go
+    on by themselves.  Each member learns of a loss by itself, and who takes no part tells each
+    other member; so no schedule of the communicator waits for good.
 L6  The memory of a schedule belongs to its builder.  It is in the engine's list from its start
     until it is over, and only then is it looked at.
 L7  A step does at most STEP_BYTES of reductions and copies, and STEP_MOVES other things, for each
@@ -458,6 +459,17 @@ cdef void schedule_called(engine_t *e, schedule_t *s, int error) noexcept nogil:
             note(s, error, e.rank)
         advance(e, s)
         e.stirred = 1
+    call_end(call)
+
+
+cdef void schedule_end(engine_t *e, schedule_t *s, int error) noexcept nogil:
+    cdef call_t *call
+    call = call_begin(e)
+    if s.state != SCHEDULE_NEW and s.state != SCHEDULE_OVER and s.state != SCHEDULE_ENDS:
+        note(s, error, e.rank)
+        withdraw(e, s)
+        advance(e, s)
+        keep_moving(call)
     call_end(call)
 
 
