@@ -177,6 +177,65 @@ def allreduce(rng, size, count):
         IN_PLACE if place else data[rank], rooms[rank], op) for rank in range(size)], check
 
 
+def shares_of(rng, size, op, dtype, counts):
+    """Contributions of all ranks, and what each gets of the result."""
+    data = [values(rng, sum(counts), dtype) for _ in range(size)]
+    folded = FOLDS[op].reduce(np.array(data), dtype=dtype)
+    return data, np.split(folded, np.cumsum(counts)[:-1])
+
+
+def reduce_scatter(rng, size, count):
+    op, place = rng.choice(list(FOLDS)), rng.random() < 0.3
+    dtype = rng.choice((np.int64, np.float32, np.float16) if op is not BAND else (np.int64,))
+    counts = [rng.randrange(count + 1) for _ in range(size)]
+    data, expected = shares_of(rng, size, op, dtype, counts)
+    rooms = [data[rank] if place else np.zeros(n, dtype) for rank, n in enumerate(counts)]
+
+    def check():
+        assert all((room[:n] == part).all() for room, n, part in zip(rooms, counts, expected,
+                                                                      strict=True))
+
+    return [lambda comm, rank=rank: comm.Ireduce_scatter(
+        IN_PLACE if place else data[rank], rooms[rank], counts, op) for rank in range(size)], check
+
+
+def reduce_scatter_block(rng, size, count):
+    op, place = rng.choice(list(FOLDS)), rng.random() < 0.3
+    dtype = rng.choice((np.int64, np.float64, np.int16) if op is not BAND else (np.int64,))
+    data, expected = shares_of(rng, size, op, dtype, [count] * size)
+    rooms = [data[rank] if place else np.zeros(count, dtype) for rank in range(size)]
+
+    def check():
+        assert all((room[:count] == part).all() for room, part in zip(rooms, expected,
+                                                                       strict=True))
+
+    return [lambda comm, rank=rank: comm.Ireduce_scatter_block(
+        IN_PLACE if place else data[rank], rooms[rank], op) for rank in range(size)], check
+
+
+def scan(rng, size, count):
+    return cumulative(rng, size, count, "Iscan", 1)
+
+
+def exscan(rng, size, count):
+    return cumulative(rng, size, count, "Iexscan", 0)
+
+
+def cumulative(rng, size, count, name, more):
+    op, place = rng.choice(list(FOLDS)), rng.random() < 0.3
+    dtype = rng.choice((np.int64, np.float32, np.float16) if op is not BAND else (np.int64,))
+    data = [values(rng, count, dtype) for _ in range(size)]
+    rooms = [one.copy() if place else np.full(count, 77, dtype) for one in data]
+    expected = [FOLDS[op].reduce(np.array(data[:rank + more]), dtype=dtype) if rank + more
+                else rooms[rank].copy() for rank in range(size)]
+
+    def check():
+        assert all((room == part).all() for room, part in zip(rooms, expected, strict=True))
+
+    return [lambda comm, rank=rank: getattr(comm, name)(
+        IN_PLACE if place else data[rank], rooms[rank], op) for rank in range(size)], check
+
+
 CALLS = {made.__name__: made for made in (
     barrier, bcast, gather, gatherv, scatter, allgather, allgatherv, alltoall, alltoallv, reduce,
-    allreduce)}
+    allreduce, reduce_scatter, reduce_scatter_block, scan, exscan)}

@@ -4,6 +4,7 @@ The rules are those of ``engine/schedule/schedule.pyx`` (L1 to L8).
 """
 
 import gc
+import itertools
 import random
 
 import numpy as np
@@ -165,6 +166,16 @@ def test_functions_of_python_fold_in_rank_order(world, size):
             finish(w, [comm.Ireduce(data[rank], room if rank == root else None, op, root)
                     for rank, comm in enumerate(comms)])
             assert (room == expected.ravel()).all()
+        upto = list(itertools.accumulate((one.reshape(-1, 2, 2) for one in data), np.matmul))
+        finish(w, [comm.Iscan(data[rank], rooms[rank], op) for rank, comm in enumerate(comms)])
+        assert all((room == one.ravel()).all() for room, one in zip(rooms, upto, strict=True))
+        finish(w, [comm.Iexscan(data[rank], rooms[rank], op) for rank, comm in enumerate(comms)])
+        assert all((room == one.ravel()).all()
+                   for room, one in zip(rooms[1:], upto[:-1], strict=True))
+        parts = [12 if rank == size // 2 else 0 for rank in range(size)]
+        finish(w, [comm.Ireduce_scatter(data[rank], rooms[rank][:parts[rank]], parts, op)
+                   for rank, comm in enumerate(comms)])
+        assert (rooms[size // 2] == expected.ravel()).all()
         assert not any(engine.pending for engine in w.engines)
 
 

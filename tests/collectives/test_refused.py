@@ -23,9 +23,14 @@ REFUSED = {
     "alltoallv": lambda comm, count: comm.Ialltoallv(None, object()),
     "reduce": lambda comm, count: comm.Ireduce(np.zeros(count), np.zeros(count), "sum", 0),
     "allreduce": lambda comm, count: comm.Iallreduce(np.zeros(count), np.zeros(count + 1)),
+    "reduce_scatter": lambda comm, count: comm.Ireduce_scatter(np.zeros(3), np.zeros(3), [-1, 4]),
+    "reduce_scatter_block": lambda comm, count: comm.Ireduce_scatter_block(None, None, 0),
+    "scan": lambda comm, count: comm.Iscan(np.zeros(1), np.zeros(2)),
+    "exscan": lambda comm, count: comm.Iexscan(object(), np.zeros(2)),
 }
 #: Those that nobody can end without each other member.
-OF_ALL = ("allgather", "allgatherv", "alltoall", "alltoallv", "allreduce")
+OF_ALL = ("allgather", "allgatherv", "alltoall", "alltoallv", "allreduce", "reduce_scatter",
+          "reduce_scatter_block")
 
 
 @pytest.fixture(params=WORLDS)

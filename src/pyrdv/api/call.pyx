@@ -59,7 +59,7 @@ cdef class Call:
     ----------
     comm : Comm
     kind : int
-        Less than 32.  The same operation has the same kind on all ranks.
+        Less than 64.  The same operation has the same kind on all ranks.
 
     Raises
     ------

@@ -26,7 +26,7 @@ cdef enum:
     TAG_LAST = 0x7FFFFFFF       # TAG_UB
 
 cdef enum:
-    KINDS = 32                      # of collective calls
+    KINDS = 64                      # of collective calls
     CALLS = 1 << 24                 # of one kind, before their numbers begin anew
 
 

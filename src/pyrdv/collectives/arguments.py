@@ -205,6 +205,19 @@ def shares_given(recvcounts, size, what):
     return counts
 
 
+def share_told(sendbuf, recvbuf):
+    """Elements of the receive buffer of Reduce_scatter; 0 if it cannot be used, which its owner
+    learns when it is.
+    """
+    if in_place(sendbuf):
+        return None
+    try:
+        view, datatype = parse_views(recvbuf, writable=True)
+    except Exception:
+        return 0
+    return view.nbytes // datatype.size
+
+
 def items_for_all(objs, size, what):
     """The objects for all members; None for each if there are none."""
     items = [None] * size if objs is None else list(objs)

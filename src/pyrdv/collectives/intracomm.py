@@ -7,7 +7,7 @@ from pyrdv.api.constants import TAG_UB
 from pyrdv.api.descriptors import own_methods
 from pyrdv.api.ops import SUM
 from pyrdv.api.persistent import completed
-from pyrdv.collectives import blocks, kinds, making, simple
+from pyrdv.collectives import arguments, blocks, kinds, making, simple
 from pyrdv.collectives.calls import run
 from pyrdv.collectives.plans import barrier, bcast, blocks as plans, reductions
 from pyrdv.collectives.plans.starting import start
@@ -197,6 +197,33 @@ class Intracomm(Comm):
         call of this process that waits or looks at a request.
         """
         return start(reductions.recursive_doubling, self, kinds.IALLREDUCE, sendbuf, recvbuf, op)
+
+    def Ireduce_scatter_block(self, sendbuf, recvbuf, op=SUM):
+        """Start a `Reduce_scatter_block`; see `Ibarrier` and `Iallreduce`."""
+        return start(reductions.spread, self, kinds.IREDUCE_SCATTER, reductions.even_shares,
+                     sendbuf, recvbuf, None, op)
+
+    def Ireduce_scatter(self, sendbuf, recvbuf, recvcounts=None, op=SUM):
+        """Start a `Reduce_scatter`; see `Ibarrier` and `Iallreduce`.
+
+        Notes
+        -----
+        Without `recvcounts` the members first tell each other how much their receive buffers hold,
+        and that waits for all of them, as in mpi4py.
+        """
+        if recvcounts is None:
+            told = self.allgather(arguments.share_told(sendbuf, recvbuf))
+            recvcounts = None if None in told else told
+        return start(reductions.spread, self, kinds.IREDUCE_SCATTER, reductions.given_shares,
+                     sendbuf, recvbuf, recvcounts, op)
+
+    def Iscan(self, sendbuf, recvbuf, op=SUM):
+        """Start a `Scan`; see `Ibarrier` and `Iallreduce`."""
+        return start(reductions.prefix, self, kinds.ISCAN, sendbuf, recvbuf, op, True)
+
+    def Iexscan(self, sendbuf, recvbuf, op=SUM):
+        """Start an `Exscan`; see `Ibarrier` and `Iallreduce`."""
+        return start(reductions.prefix, self, kinds.IEXSCAN, sendbuf, recvbuf, op, False)
 
     # --- objects
 

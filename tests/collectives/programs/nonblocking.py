@@ -136,6 +136,18 @@ def case_requests_are_dropped(comm):
     assert room[0] == comm.size
 
 
+def case_shares_told_by_the_buffers(comm):
+    counts = [rank % 3 for rank in range(comm.size)]
+    ends = np.cumsum(counts)
+    room = np.zeros(counts[comm.rank])
+    comm.Ireduce_scatter(mine(comm, ends[-1]), room).Wait()
+    end = ends[comm.rank]
+    assert np.array_equal(room, total(comm, ends[-1])[end - len(room):end])
+    with raises(errors.CountError, "in place"):
+        comm.Ireduce_scatter(MPI.IN_PLACE, np.zeros(3))
+    comm.Ibarrier().Wait()
+
+
 def case_refused(comm):
     with raises(ValueError, "root"):
         comm.Ibcast(np.zeros(1), comm.size)

@@ -9,7 +9,7 @@ MPI.File.Open(comm, "x")  # E: attr-defined
 print(MPI.ERRORS_RETURN)  # E: attr-defined
 MPI.Nonsense()  # E: attr-defined
 comm.Create_cart([2])  # E: attr-defined
-comm.Iscan(1, 2)  # E: attr-defined
+comm.Ialltoallw(1, 2)  # E: attr-defined
 print(MPI.Comm.Spawn)  # E: attr-defined
 MPI.Comm(comm).Split()  # E: attr-defined
 MPI.Intercomm().Merge()  # E: attr-defined

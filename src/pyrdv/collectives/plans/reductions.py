@@ -1,7 +1,11 @@
 """Reductions.  Operands are combined in the order of ranks, which is only ever cut into runs."""
 
+import itertools
+
 from pyrdv.collectives import arguments
+from pyrdv.collectives.plans.blocks import WINDOW
 from pyrdv.collectives.trees import parent_and_children
+from pyrdv.errors import CountError
 
 
 def recursive_doubling(plan, sendbuf, recvbuf, op):
@@ -74,3 +78,76 @@ def binomial(plan, sendbuf, recvbuf, op, root):
     if plan.rank == root != top:
         plan.then()
         plan.receive(result, top)
+
+
+def prefix(plan, sendbuf, recvbuf, op, inclusive):
+    """Scan: in round k each rank exchanges with the rank whose bit k differs what their runs of
+    2**k ranks give.  What comes from below is part of the result.
+
+    W. D. Hillis and G. L. Steele, "Data parallel algorithms", 1986, in the pairwise form of MPICH.
+    """
+    mine, result, datatype = arguments.operands(sendbuf, recvbuf, op, plan.name)
+    run, other = plan.scratch(mine.nbytes), plan.scratch(mine.nbytes)
+    plan.copy(mine, run)
+    if inclusive and mine is not result:
+        plan.copy(mine, result)
+    empty = not inclusive               # nothing is in the result yet
+    bit = 1
+    while bit < plan.size:
+        partner = plan.rank ^ bit
+        bit *= 2
+        if partner >= plan.size:
+            continue
+        plan.receive(other, partner)
+        plan.send(run, partner)
+        below = partner < plan.rank
+        if below and empty:
+            plan.copy(other, result)
+            empty = False
+        elif below:
+            plan.reduce(op, datatype, other, result, False)
+        if bit < plan.size:
+            plan.reduce(op, datatype, other, run, not below)
+        plan.then()
+
+
+def spread(plan, shares, sendbuf, recvbuf, counts, op):
+    """Reduce_scatter: each rank gets from all what they have for its share, and combines it in the
+    order of ranks.  As many bytes travel as must; the messages are n - 1 for each rank.
+
+    ``shares(plan, sendbuf, recvbuf, counts, op)`` reads the arguments.
+    """
+    given = shares(plan, sendbuf, recvbuf, counts, op)
+    size, ends = given.datatype.size, list(itertools.accumulate(given.counts, initial=0))
+    own = given.own[:given.counts[plan.rank] * size]
+    parts = [given.mine[begin * size:end * size] for begin, end in itertools.pairwise(ends)]
+    come = [parts[plan.rank] if rank == plan.rank else plan.scratch(own.nbytes)
+            for rank in range(plan.size)]
+    for step in range(1, plan.size):
+        source = (plan.rank - step) % plan.size
+        dest = (plan.rank + step) % plan.size
+        plan.receive(come[source], source)
+        plan.send(parts[dest], dest)
+        if step % WINDOW == 0:
+            plan.then()
+    folded = plan.scratch(own.nbytes)
+    plan.copy(come[0], folded)
+    for other in come[1:]:
+        plan.reduce(op, given.datatype, other, folded, True)
+    plan.copy(folded, own)              # not earlier: in place, others get parts of it
+
+
+def even_shares(plan, sendbuf, recvbuf, counts, op):
+    """The arguments of Ireduce_scatter_block."""
+    return arguments.Shares.even(sendbuf, recvbuf, op, plan.size, plan.name)
+
+
+def given_shares(plan, sendbuf, recvbuf, counts, op):
+    """The arguments of Ireduce_scatter."""
+    shares = arguments.Shares(sendbuf, recvbuf, op, plan.name)
+    counts = arguments.shares_given(counts, plan.size, plan.name)
+    if counts is None:
+        raise CountError(f"{plan.name} in place needs the counts: the receive buffer of a rank "
+                         "does not tell its share")
+    shares.give(counts, plan.rank)
+    return shares
