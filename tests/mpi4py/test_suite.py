@@ -37,6 +37,8 @@ FILES = {
     "test_cco_obj": 40,
     "test_cco_nb_buf": 66,
     "test_cco_nb_vec": 50,
+    "test_cco_pr_buf": 66,
+    "test_cco_pr_vec": 50,
 }
 
 #: What of them needs derived datatypes, or Alltoallw, which takes them.
@@ -45,6 +47,8 @@ LEFT_OUT = {
     "test_cco_vec": ("testAlltoallw", "testAlltoallwBottom", "testAlltoallw2"),
     "test_cco_nb_buf": ("testBcastTypeIndexed",),
     "test_cco_nb_vec": ("testAlltoallw", "testAlltoallwBottom", "testAlltoallw2"),
+    "test_cco_pr_buf": ("testBcastTypeIndexed",),
+    "test_cco_pr_vec": ("testAlltoallw", "testAlltoallwBottom", "testAlltoallw2"),
 }
 #: The files as the program takes them.
 WORDS = tuple(":".join((name, *filter(None, [",".join(LEFT_OUT.get(name, ()))])))

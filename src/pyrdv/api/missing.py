@@ -43,9 +43,6 @@ PARTITIONED = Feature(
     "partitioned messages", "send each part by Isend, with a tag of its own")
 FAULTS = Feature(
     "fault tolerance of communicators", "catch pyrdv.errors.PeerLostError, which says who is gone")
-NONBLOCKING = Feature(
-    "non-blocking collectives of this kind", "use the blocking call, or Iallgather and the like")
-PERSISTENT = Feature("persistent collectives", "use the blocking call each time")
 PLAIN = Feature(
     "collective calls of a plain Comm", "use an MPI.Intracomm, such as MPI.COMM_WORLD")
 ALLTOALLW = Feature("Alltoallw", "use Alltoallv, or Isend and Irecv")
@@ -76,7 +73,11 @@ _BLOCKING = (
     "Scatterv allgather allreduce alltoall barrier bcast gather reduce scatter")
 _STARTING = (
     "Iallgather Iallgatherv Iallreduce Ialltoall Ialltoallv Ibarrier Ibcast Igather Igatherv "
-    "Ireduce Iscatter Iscatterv")
+    "Ireduce Ireduce_scatter Ireduce_scatter_block Iscatter Iscatterv")
+_PREPARING = (
+    "Allgather_init Allgatherv_init Allreduce_init Alltoall_init Alltoallv_init Barrier_init "
+    "Bcast_init Gather_init Gatherv_init Reduce_init Reduce_scatter_init "
+    "Reduce_scatter_block_init Scatter_init Scatterv_init")
 _MAKING = "Clone Create Dup Dup_with_info Free Idup Idup_with_info Split Split_type free"
 
 #: Per class the features that are missing, and the names by which mpi4py has them. "MPI" is the
@@ -84,7 +85,8 @@ _MAKING = "Clone Create Dup Dup_with_info Free Idup Idup_with_info Split Split_t
 #: in mpi4py may stand in the base too, for those who look there.
 MISSING = {
     "Comm": {
-        PLAIN: f"{_BLOCKING} {_STARTING} {_MAKING} Reduce_scatter Reduce_scatter_block",
+        PLAIN: (f"{_BLOCKING} {_STARTING} {_PREPARING} {_MAKING} Reduce_scatter "
+                "Reduce_scatter_block"),
         TOPOLOGIES: (
             "Create_cart Create_graph Create_dist_graph Create_dist_graph_adjacent Cart_map "
             "Graph_map"),
@@ -94,13 +96,7 @@ MISSING = {
         ERRHANDLERS: "Set_errhandler Get_errhandler Call_errhandler Create_errhandler",
         PARTITIONED: "Psend_init Precv_init",
         FAULTS: "Agree Iagree Shrink Ishrink Revoke Is_revoked Get_failed Ack_failed",
-        NONBLOCKING: "Ialltoallw",
-        PERSISTENT: (
-            "Barrier_init Bcast_init Gather_init Gatherv_init Scatter_init Scatterv_init "
-            "Allgather_init Allgatherv_init Alltoall_init Alltoallv_init Alltoallw_init "
-            "Reduce_init Allreduce_init Reduce_scatter_init Reduce_scatter_block_init Scan_init "
-            "Exscan_init"),
-        ALLTOALLW: "Alltoallw",
+        ALLTOALLW: "Alltoallw Ialltoallw Alltoallw_init",
         HANDLES: _NUMBERS,
     },
     "Intercomm": {

@@ -6,6 +6,7 @@ Needs the GIL; nothing here waits.
 from libc.stdint cimport uint8_t, uint32_t
 
 from pyrdv.api.communicator cimport Comm
+from pyrdv.api.persistent cimport Prequest
 from pyrdv.api.request cimport Request
 from pyrdv.engine.engine cimport Engine
 from pyrdv.engine.schedule.plan cimport action_t, round_t, schedule_t
@@ -26,11 +27,12 @@ cdef class Schedule:
     cdef uint32_t action_room, round_room
     cdef bint working               # the round that is built has got reductions or copies
     cdef bint named                 # owners of buffers are named for it
-    cdef bint released              # it holds no operations and no buffers any more
+    cdef public bint kept           # it may be started again
     cdef bint left                  # this process is not in the call any more
     cdef bell_t bell                # rings when another member says something of a failure
     cdef tuple keepers              # what keeps the buffers alive: the last, and those before it
     cdef dict calls                 # action -> what Python does there
+    cdef long called_last           # the last action of those that was done; -1
     cdef list failures              # shared with the request: what such a call has raised
     cdef object __weakref__
     # An action at the end of the present round, or of the next.
@@ -40,7 +42,7 @@ cdef class Schedule:
     cdef int arrange(self) except -1
     # The engine has named the owners of the buffers itself, or never will.
     cdef int let_go(self) noexcept
-    # It is over, or its builder goes: give back what it holds.
+    # It is over, or its builder goes: give back what it holds, if that was not done.
     cdef void release(self) noexcept
     # This process is not in the call any more.
     cdef void gone(self) noexcept
@@ -51,3 +53,7 @@ cdef class Schedule:
 cdef class CollectiveRequest(Request):
     cdef int kind
     cdef list failures
+
+
+cdef class CollectivePrequest(Prequest):
+    cdef Schedule schedule

@@ -22,13 +22,14 @@ from pyrdv.api.call cimport ALARM_TAG
 from pyrdv.api.communicator cimport Comm
 from pyrdv.api.core cimport CALLS
 from pyrdv.api.owners cimport named_owner, unname
+from pyrdv.api.persistent cimport Prequest
 from pyrdv.api.reductions cimport find_loop
 from pyrdv.api.request cimport Request
 from pyrdv.api.status cimport Status
 from pyrdv.engine.engine cimport adopt, own_process
 from pyrdv.engine.schedule.plan cimport (
     ACTION_CALL, ACTION_COPY, ACTION_RECV, ACTION_REDUCE, ACTION_SEND, SCHEDULE_NEW, SCHEDULE_OVER,
-    action_t, round_t)
+    action_t, round_t, schedule_renew)
 from pyrdv.engine.schedule.schedule cimport (
     schedule_called, schedule_end, schedule_release, schedule_start, schedule_waits)
 from pyrdv.engine.state cimport OP_INVALID, op_t
@@ -38,7 +39,7 @@ from weakref import ref
 
 import numpy as np
 
-from pyrdv.errors import InternalError
+from pyrdv.errors import InternalError, RequestError
 
 
 @cython.no_gc_clear
@@ -59,6 +60,12 @@ cdef class Schedule:
     Messages and work are added in order.  Messages that are added one after the other are a round,
     and start together; work that is added behind them is done when all of them are complete.  What
     is added behind work, or after `then`, is the next round.
+
+    Attributes
+    ----------
+    kept : bool
+        It may be started again when it is over, with the same tag: messages between two ranks come
+        in order, and each start has as many.  Set before it is started.
     """
 
     def __cinit__(self, Comm comm not None, int kind):
@@ -81,9 +88,11 @@ cdef class Schedule:
         self.s.tag = self.tag
         self.keepers = ()
         self.calls = {}
+        self.called_last = -1
         self.failures = []
 
     def __dealloc__(self):
+        self.kept = False
         self.release()
         free(self.actions)
         free(self.rounds)
@@ -93,22 +102,21 @@ cdef class Schedule:
         cdef op_t **left = NULL
         cdef uint32_t count = 0
         cdef uint32_t i
-        if self.released:
-            return
-        self.released = True
         if self.view is not None and own_process(self.engine):
             self.let_go()
             self.gone()
             left = <op_t **> calloc(self.s.action_count + 1, sizeof(op_t *))
             if self.s.actions != NULL and left != NULL:     # it was started
                 count = schedule_release(self.engine.c, &self.s, left)
+                self.s.actions = NULL
             for i in range(count if not self.engine.closed else 0):
                 try:
                     adopt(self.engine, left[i], self.keepers)
                 except MemoryError:
                     pass            # it goes on all the same, and ends with the engine
             free(left)
-        self.keepers = ()
+        if not self.kept:
+            self.keepers = ()
 
     # --- building
 
@@ -228,21 +236,27 @@ cdef class Schedule:
 
     cdef int arrange(self) except -1:
         """The arrays are complete."""
-        cdef int i
-        self.then()
-        self.s.members = <uint32_t *> calloc(self.size, sizeof(uint32_t))
+        cdef uint32_t i
         if self.s.members == NULL:
-            raise MemoryError
-        for i in range(self.size):
-            self.s.members[i] = self.view.members.to_world(i)
-        self.s.member_count = self.size
+            self.then()
+            self.s.members = <uint32_t *> calloc(self.size, sizeof(uint32_t))
+            if self.s.members == NULL:
+                raise MemoryError
+            for i in range(<uint32_t> self.size):
+                self.s.members[i] = self.view.members.to_world(i)
+            self.s.member_count = self.size
+        schedule_renew(&self.s)
+        for i in range(self.s.action_count):
+            self.actions[i].op = NULL
         self.s.actions = self.actions
         self.s.rounds = self.rounds
+        self.called_last = -1
+        self.failures = []
         return 0
 
     cdef int let_go(self) noexcept:
         cdef uint32_t i
-        if self.named:
+        if self.named and not self.kept:
             for i in range(self.s.action_count):
                 if self.actions[i].owner != NULL:
                     unname(self.engine, self.actions[i].owner)
@@ -264,8 +278,8 @@ cdef class Schedule:
         cdef CollectiveRequest request = CollectiveRequest.__new__(CollectiveRequest)
         cdef int error
         request.kind = self.kind
-        request.failures = self.failures
         self.arrange()
+        request.failures = self.failures
         error = schedule_start(self.engine.c, &self.s)
         self.let_go()               # its operations have named them
         if error:
@@ -278,15 +292,20 @@ cdef class Schedule:
             self.help()
         return request
 
+    def launch(self):
+        """`start`, unless other members have said that the call failed; see there."""
+        return self.start()
+
     def help(self):
         """Do what Python must, if its turn has come."""
         cdef long i
         cdef int error
         while True:
             i = schedule_waits(self.engine.c, &self.s)
-            if i < 0 or i not in self.calls:
+            if i <= self.called_last:
                 break
-            op, datatype, other, into, right = self.calls.pop(i)
+            self.called_last = i        # first: a function of the user may come here again
+            op, datatype, other, into, right = self.calls[i]
             error = 0
             try:
                 combine(op, datatype, other, into, right)
@@ -318,6 +337,12 @@ cdef class Schedule:
         if not self.left:
             self.failures.append(failure)
             schedule_end(self.engine.c, &self.s, OP_INVALID)
+
+    def enter(self):
+        """This process is in the call again."""
+        if self.left:
+            self.left = False
+            self.view.identity.within[self.kind] += 1
 
     cdef void gone(self) noexcept:
         if not self.left:
@@ -380,3 +405,39 @@ cdef class CollectiveRequest(Request):
             self.active = False
             raise self.failures[0]
         return Request.report(self, status)
+
+
+cdef class CollectivePrequest(Prequest):
+    """A persistent collective operation: a schedule that is made once."""
+
+    cdef Request begin(self):
+        return self.schedule.launch()
+
+    cdef int startable(self) except -1:
+        if not self.made:
+            raise RequestError("a null request cannot be started")
+        if self.pending():
+            raise RequestError("this persistent collective operation is active; wait for it before "
+                               "it is started again")
+        return 0
+
+    cdef int examine(self, uint32_t count) except -1:
+        self.startable()
+        self.comm.ready()
+        return 0
+
+    def Free(self):
+        """Become null.  What was started goes on; its buffers stay alive."""
+        Prequest.Free(self)
+        self.schedule = None
+
+
+def persistent(Schedule schedule not None):
+    """A persistent request that starts a schedule, as often as it is wanted."""
+    cdef CollectivePrequest request = CollectivePrequest.__new__(CollectivePrequest)
+    schedule.kept = True
+    schedule.gone()
+    request.schedule = schedule
+    request.comm = schedule.view
+    request.made = True
+    return request

@@ -69,7 +69,7 @@ def own_block(into, sendbuf, call):
         return None
     mine = block(sendbuf)
     same_length(into[call.rank], mine.all(), call.name)
-    return bytes(mine.all()) if mine.meets(into) else mine.all()
+    return call.private(mine.all()) if mine.meets(into) else mine.all()
 
 
 def exchanged(sendbuf, recvbuf, call, even):
@@ -80,7 +80,7 @@ def exchanged(sendbuf, recvbuf, call, even):
         sources = Blocks(sendbuf, call.size, even, False)
         same_length(into[call.rank], sources[call.rank], call.name)
     if sources.meets(into):
-        sources = [bytes(sources[rank]) for rank in range(call.size)]
+        sources = [call.private(sources[rank]) for rank in range(call.size)]
     return sources, into
 
 

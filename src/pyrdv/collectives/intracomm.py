@@ -10,7 +10,7 @@ from pyrdv.api.persistent import completed
 from pyrdv.collectives import arguments, blocks, kinds, making, simple
 from pyrdv.collectives.calls import run
 from pyrdv.collectives.plans import barrier, bcast, blocks as plans, reductions
-from pyrdv.collectives.plans.starting import start
+from pyrdv.collectives.plans.starting import prepare, start
 from pyrdv.collectives.turns import in_turn
 
 
@@ -211,11 +211,15 @@ class Intracomm(Comm):
         Without `recvcounts` the members first tell each other how much their receive buffers hold,
         and that waits for all of them, as in mpi4py.
         """
-        if recvcounts is None:
-            told = self.allgather(arguments.share_told(sendbuf, recvbuf))
-            recvcounts = None if None in told else told
+        recvcounts = self._told_shares(sendbuf, recvbuf, recvcounts)
         return start(reductions.spread, self, kinds.IREDUCE_SCATTER, reductions.given_shares,
                      sendbuf, recvbuf, recvcounts, op)
+
+    def _told_shares(self, sendbuf, recvbuf, recvcounts):
+        if recvcounts is not None:
+            return recvcounts
+        told = self.allgather(arguments.share_told(sendbuf, recvbuf))
+        return None if None in told else told
 
     def Iscan(self, sendbuf, recvbuf, op=SUM):
         """Start a `Scan`; see `Ibarrier` and `Iallreduce`."""
@@ -224,6 +228,87 @@ class Intracomm(Comm):
     def Iexscan(self, sendbuf, recvbuf, op=SUM):
         """Start an `Exscan`; see `Ibarrier` and `Iallreduce`."""
         return start(reductions.prefix, self, kinds.IEXSCAN, sendbuf, recvbuf, op, False)
+
+    # --- made once, started often: plans/
+
+    def Barrier_init(self, info=None):
+        """A persistent `Barrier`.
+
+        Returns
+        -------
+        Prequest
+
+        Notes
+        -----
+        This holds for all calls with ``_init``.  Members make them in the order of their other
+        collective calls, and start each as often; starts of several may be in any order, each once
+        the one before is complete.  The rounds are made once, and buffers are held until the
+        request is freed or dropped.  `info` is not looked at.
+        """
+        return prepare(barrier.dissemination, self, kinds.IBARRIER)
+
+    def Bcast_init(self, buf, root=0, info=None):
+        """A persistent `Bcast`; see `Barrier_init`."""
+        return prepare(bcast.binomial, self, kinds.IBCAST, buf, root)
+
+    def Gather_init(self, sendbuf, recvbuf, root=0, info=None):
+        """A persistent `Gather`; see `Barrier_init`."""
+        return prepare(plans.gather, self, kinds.IGATHER, sendbuf, recvbuf, root, True)
+
+    def Gatherv_init(self, sendbuf, recvbuf, root=0, info=None):
+        """A persistent `Gatherv`; see `Barrier_init`."""
+        return prepare(plans.gather, self, kinds.IGATHER, sendbuf, recvbuf, root, False)
+
+    def Scatter_init(self, sendbuf, recvbuf, root=0, info=None):
+        """A persistent `Scatter`; see `Barrier_init`."""
+        return prepare(plans.scatter, self, kinds.ISCATTER, sendbuf, recvbuf, root, True)
+
+    def Scatterv_init(self, sendbuf, recvbuf, root=0, info=None):
+        """A persistent `Scatterv`; see `Barrier_init`."""
+        return prepare(plans.scatter, self, kinds.ISCATTER, sendbuf, recvbuf, root, False)
+
+    def Allgather_init(self, sendbuf, recvbuf, info=None):
+        """A persistent `Allgather`; see `Barrier_init`."""
+        return prepare(plans.ring, self, kinds.IALLGATHER, sendbuf, recvbuf, True)
+
+    def Allgatherv_init(self, sendbuf, recvbuf, info=None):
+        """A persistent `Allgatherv`; see `Barrier_init`."""
+        return prepare(plans.ring, self, kinds.IALLGATHER, sendbuf, recvbuf, False)
+
+    def Alltoall_init(self, sendbuf, recvbuf, info=None):
+        """A persistent `Alltoall`; see `Barrier_init`."""
+        return prepare(plans.spread, self, kinds.IALLTOALL, sendbuf, recvbuf, True)
+
+    def Alltoallv_init(self, sendbuf, recvbuf, info=None):
+        """A persistent `Alltoallv`; see `Barrier_init`."""
+        return prepare(plans.spread, self, kinds.IALLTOALL, sendbuf, recvbuf, False)
+
+    def Reduce_init(self, sendbuf, recvbuf, op=SUM, root=0, info=None):
+        """A persistent `Reduce`; see `Barrier_init`."""
+        return prepare(reductions.binomial, self, kinds.IREDUCE, sendbuf, recvbuf, op, root)
+
+    def Allreduce_init(self, sendbuf, recvbuf, op=SUM, info=None):
+        """A persistent `Allreduce`; see `Barrier_init`."""
+        return prepare(reductions.recursive_doubling, self, kinds.IALLREDUCE, sendbuf, recvbuf, op)
+
+    def Reduce_scatter_block_init(self, sendbuf, recvbuf, op=SUM, info=None):
+        """A persistent `Reduce_scatter_block`; see `Barrier_init`."""
+        return prepare(reductions.spread, self, kinds.IREDUCE_SCATTER, reductions.even_shares,
+                       sendbuf, recvbuf, None, op)
+
+    def Reduce_scatter_init(self, sendbuf, recvbuf, recvcounts=None, op=SUM, info=None):
+        """A persistent `Reduce_scatter`; see `Barrier_init` and `Ireduce_scatter`."""
+        recvcounts = self._told_shares(sendbuf, recvbuf, recvcounts)
+        return prepare(reductions.spread, self, kinds.IREDUCE_SCATTER, reductions.given_shares,
+                       sendbuf, recvbuf, recvcounts, op)
+
+    def Scan_init(self, sendbuf, recvbuf, op=SUM, info=None):
+        """A persistent `Scan`; see `Barrier_init`."""
+        return prepare(reductions.prefix, self, kinds.ISCAN, sendbuf, recvbuf, op, True)
+
+    def Exscan_init(self, sendbuf, recvbuf, op=SUM, info=None):
+        """A persistent `Exscan`; see `Barrier_init`."""
+        return prepare(reductions.prefix, self, kinds.IEXSCAN, sendbuf, recvbuf, op, False)
 
     # --- objects
 

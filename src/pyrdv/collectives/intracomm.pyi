@@ -8,6 +8,7 @@ from ..api.communicator import Comm
 from ..api.groups import Group
 from ..api.info import Info
 from ..api.ops import Op
+from ..api.persistent import Prequest
 from ..api.request import Request
 
 class Intracomm(Comm):
@@ -63,6 +64,104 @@ class Intracomm(Comm):
     ) -> Request: ...
     def Iscan(self, sendbuf: Spec | InPlaceType, recvbuf: Spec, op: Op = ...) -> Request: ...
     def Iexscan(self, sendbuf: Spec | InPlaceType, recvbuf: Spec, op: Op = ...) -> Request: ...
+    def Barrier_init(self, info: Info | None = None) -> Prequest: ...
+    def Bcast_init(self, buf: Spec, root: int = 0, info: Info | None = None) -> Prequest: ...
+    def Gather_init(
+        self,
+        sendbuf: Spec | InPlaceType | None,
+        recvbuf: Spec | InPlaceType | None,
+        root: int = 0,
+        info: Info | None = None,
+    ) -> Prequest: ...
+    def Gatherv_init(
+        self,
+        sendbuf: Spec | InPlaceType | None,
+        recvbuf: Spec | InPlaceType | None,
+        root: int = 0,
+        info: Info | None = None,
+    ) -> Prequest: ...
+    def Scatter_init(
+        self,
+        sendbuf: Spec | InPlaceType | None,
+        recvbuf: Spec | InPlaceType | None,
+        root: int = 0,
+        info: Info | None = None,
+    ) -> Prequest: ...
+    def Scatterv_init(
+        self,
+        sendbuf: Spec | InPlaceType | None,
+        recvbuf: Spec | InPlaceType | None,
+        root: int = 0,
+        info: Info | None = None,
+    ) -> Prequest: ...
+    def Allgather_init(
+        self,
+        sendbuf: Spec | InPlaceType | None,
+        recvbuf: Spec | InPlaceType | None,
+        info: Info | None = None,
+    ) -> Prequest: ...
+    def Allgatherv_init(
+        self,
+        sendbuf: Spec | InPlaceType | None,
+        recvbuf: Spec | InPlaceType | None,
+        info: Info | None = None,
+    ) -> Prequest: ...
+    def Alltoall_init(
+        self,
+        sendbuf: Spec | InPlaceType | None,
+        recvbuf: Spec | InPlaceType | None,
+        info: Info | None = None,
+    ) -> Prequest: ...
+    def Alltoallv_init(
+        self,
+        sendbuf: Spec | InPlaceType | None,
+        recvbuf: Spec | InPlaceType | None,
+        info: Info | None = None,
+    ) -> Prequest: ...
+    def Reduce_init(
+        self,
+        sendbuf: Spec | InPlaceType | None,
+        recvbuf: Spec | InPlaceType | None,
+        op: Op = ...,
+        root: int = 0,
+        info: Info | None = None,
+    ) -> Prequest: ...
+    def Allreduce_init(
+        self,
+        sendbuf: Spec | InPlaceType | None,
+        recvbuf: Spec | InPlaceType | None,
+        op: Op = ...,
+        info: Info | None = None,
+    ) -> Prequest: ...
+    def Reduce_scatter_block_init(
+        self,
+        sendbuf: Spec | InPlaceType | None,
+        recvbuf: Spec | InPlaceType | None,
+        op: Op = ...,
+        info: Info | None = None,
+    ) -> Prequest: ...
+    def Reduce_scatter_init(
+        self,
+        sendbuf: Spec | InPlaceType | None,
+        recvbuf: Spec | InPlaceType | None,
+        recvcounts: Iterable[int] | None = None,
+        op: Op = ...,
+        info: Info | None = None,
+    ) -> Prequest: ...
+    def Scan_init(
+        self,
+        sendbuf: Spec | InPlaceType | None,
+        recvbuf: Spec | InPlaceType | None,
+        op: Op = ...,
+        info: Info | None = None,
+    ) -> Prequest: ...
+    def Exscan_init(
+        self,
+        sendbuf: Spec | InPlaceType | None,
+        recvbuf: Spec | InPlaceType | None,
+        op: Op = ...,
+        info: Info | None = None,
+    ) -> Prequest: ...
     def barrier(self) -> None: ...
     def bcast(self, obj: Any, root: int = 0) -> Any: ...
     def gather(self, sendobj: Any, root: int = 0) -> list[Any] | None: ...

@@ -136,6 +136,25 @@ def case_requests_are_dropped(comm):
     assert room[0] == comm.size
 
 
+def case_persistent(comm):
+    for count in SIZES:
+        data, room, all_of = mine(comm, count), np.zeros(count), np.zeros(comm.size * count)
+        made = [comm.Allreduce_init(data, room), comm.Barrier_init(),
+                comm.Allgather_init(data, all_of), comm.Bcast_init(room, 0)]
+        for turn in range(5):
+            data[:] = mine(comm, count) + turn
+            MPI.Prequest.Startall(made[:3])
+            MPI.Request.Waitall(made[:3])
+            assert np.array_equal(room, total(comm, count) + comm.size * turn)
+            assert np.array_equal(all_of, whole(comm, count) + turn)
+            room[:] = turn if comm.rank == 0 else -1
+            made[3].Start()
+            made[3].Wait()
+            assert (room == turn).all()
+        for request in made:
+            request.Free()
+
+
 def case_shares_told_by_the_buffers(comm):
     counts = [rank % 3 for rank in range(comm.size)]
     ends = np.cumsum(counts)

@@ -3,7 +3,8 @@
 What must hold:
 
 1. All members make the calls of one communicator in one order, those that do not block included.
-2. A builder reads its arguments before it adds anything, and looks at no buffer's contents.
+2. A builder reads its arguments before it adds anything, and looks at no buffer's contents: a
+   persistent call is built once, and started with what its buffers hold then.
 3. The rounds are a function of the kind, the sizes, the root, and the ranks: each message has its
    receive on the other side, and those between two ranks are in one order.
 4. No memory is sent from and written to, or written to twice, in one round.
@@ -11,7 +12,7 @@ What must hold:
    calls of those that are not done with theirs fail.
 """
 
-from pyrdv.api.schedule import Schedule
+from pyrdv.api.schedule import Schedule, persistent
 from pyrdv.collectives import aftermath, causes, kinds
 
 
@@ -40,6 +41,48 @@ class Plan(Schedule):
         aftermath.note(self.view, self.tag, cause)
         return cause.exception(f"{self.name} in {self.view.name}")
 
+    def refuse(self, error):
+        """It cannot start, or not be built, in this process: the others are told."""
+        aftermath.note(self.view, self.tag, causes.of(error, self.view))
+        self.leave()
+
+    def launch(self):
+        """Start it, unless it failed on another rank before; errors as `start`."""
+        failure = None
+        self.enter()                # before alarms are read, which are for this call, too
+        try:
+            if self.called() or self.view.identity.aftermath is not None:
+                aftermath.sweep(self.view)
+                failure = self.failure()
+            if failure is None:
+                return self.start()
+        except BaseException as error:
+            self.refuse(error)
+            raise
+        self.leave()
+        try:
+            raise failure
+        finally:
+            # An exception that its own frame names is a cycle, which keeps the user's buffers.
+            del failure
+
+    def private(self, view):
+        """A copy of some bytes that is made whenever the schedule starts."""
+        room = self.scratch(view.nbytes)
+        self.copy(view, room)
+        return room
+
+
+def built(build, comm, kind, *args):
+    """The plan of ``build(plan, *args)``; errors as `start`."""
+    plan = Plan(comm, kind)
+    try:
+        build(plan, *args)
+    except BaseException as error:
+        plan.refuse(error)
+        raise
+    return plan
+
 
 def start(build, comm, kind, *args):
     """Build a schedule by ``build(plan, *args)``, and start it.
@@ -57,22 +100,15 @@ def start(build, comm, kind, *args):
     PeerLostError
         A member is gone.
     """
-    plan = Plan(comm, kind)
-    failure = None
-    try:
-        build(plan, *args)          # first: what is wrong here is raised here
-        if plan.called() or plan.view.identity.aftermath is not None:
-            aftermath.sweep(plan.view)
-            failure = plan.failure()
-        if failure is None:
-            return plan.start()
-    except BaseException as error:
-        aftermath.note(plan.view, plan.tag, causes.of(error, plan.view))
-        plan.leave()
-        raise
-    try:
-        plan.leave()
-        raise failure
-    finally:
-        # An exception that its own frame names is a cycle, which keeps the user's buffers alive.
-        del failure
+    return built(build, comm, kind, *args).launch()
+
+
+def prepare(build, comm, kind, *args):
+    """Build a schedule by ``build(plan, *args)``; a persistent request that starts it.
+
+    Raises
+    ------
+    CommunicatorError, FinalizedError, ForkedError
+        The communicator cannot be used.
+    """
+    return persistent(built(build, comm, kind, *args))

@@ -53,7 +53,6 @@ cdef struct schedule_t:
     uint32_t context
     int32_t tag
     uint8_t state               # schedule_state
-    uint8_t alarmed             # the end of a peer may have ended messages of this round
     uint8_t calling             # its next action is ACTION_CALL
     uint32_t round              # the present one
     uint32_t at                 # the first action of it that is not complete
@@ -61,3 +60,14 @@ cdef struct schedule_t:
     int32_t error               # op_error: what its request will tell
     uint32_t culprit            # world rank: with whom that happened
     uint64_t total, room        # OP_TRUNCATED, OP_SHORT: bytes that came, and were expected
+
+
+# What is not under way becomes new again: its actions, rounds and members stay.
+cdef inline void schedule_renew(schedule_t *s) noexcept nogil:
+    s.next = s.before = NULL
+    s.op = NULL
+    s.state = SCHEDULE_NEW
+    s.calling = 0
+    s.round = s.at = s.culprit = 0
+    s.offset = s.total = s.room = 0
+    s.error = 0
