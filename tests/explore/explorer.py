@@ -369,6 +369,9 @@ class Explorer:
         Of ``stops_sent`` and ``resumes_sent``, what some end had counted.
     """
 
+    #: Makes one run of a program.
+    run = Run
+
     def __init__(self, **network):
         self.network = network
         self.programs = self.states = self.runs = self.ends = self.used = 0
@@ -381,7 +384,7 @@ class Explorer:
         queue = deque([tuple(start)])
         self.programs += 1
         while queue:
-            run = Run(program, buffers, **self.network)
+            run = self.run(program, buffers, **self.network)
             self.runs += 1
             try:
                 for action in queue.popleft():
@@ -426,7 +429,7 @@ class Explorer:
         stack = [tuple(start)]
         self.programs += 1
         while stack:
-            run = Run(program, buffers, **self.network)
+            run = self.run(program, buffers, **self.network)
             self.runs += 1
             try:
                 for action in stack.pop():

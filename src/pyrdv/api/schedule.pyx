@@ -316,6 +316,11 @@ cdef class Schedule:
         if self.s.state == SCHEDULE_OVER:
             self.engine.pending.pop(<size_t> <void *> self, None)
 
+    @property
+    def is_over(self):
+        """Whether all of it is done; makes no progress."""
+        return self.s.state == SCHEDULE_OVER
+
     # --- failures
 
     def called(self):

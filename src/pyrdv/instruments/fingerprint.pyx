@@ -10,6 +10,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from pyrdv.engine.digest cimport mix
 from pyrdv.engine.protocols.superpipeline cimport pipe_peer
 from pyrdv.engine.protocols.table cimport protocol_table, table_t
+from pyrdv.engine.schedule.plan cimport schedule_t
 from pyrdv.engine.state cimport (
     ANY_PEER, ANY_TAG_, PROTOCOL_PLACED, OP_COMPLETE, OP_FREE, OP_POSTED, OPS_PER_SLAB,
     PAIR_UNANSWERED, engine_t, lane_t, message_t, node_t, op_t, peer_t)
@@ -143,6 +144,16 @@ cdef void mix_lanes(uint64_t *h, engine_t *e) noexcept nogil:
         p = pipe_peer(p).next
 
 
+cdef void mix_schedules(uint64_t *h, const engine_t *e) noexcept nogil:
+    cdef const schedule_t *s = <const schedule_t *> e.schedules
+    while s != NULL:
+        mix(h, <uint64_t> s.state << 40 | <uint64_t> s.calling << 32 | <uint32_t> s.error)
+        mix(h, <uint64_t> s.round << 32 | s.at)
+        mix(h, s.offset)
+        mix(h, <uint64_t> s.context << 32 | <uint32_t> s.tag)
+        s = s.next
+
+
 cdef uint64_t engine_fingerprint(engine_t *e) noexcept nogil:
     cdef uint64_t h = <uint64_t> 0xCBF29CE484222325u
     cdef uint32_t i
@@ -153,6 +164,7 @@ cdef uint64_t engine_fingerprint(engine_t *e) noexcept nogil:
         e.policy.hash(e, &h)
     mix_unexpected(&h, e)
     mix_lanes(&h, e)
+    mix_schedules(&h, e)
     for i in range(e.size):
         mix_peer(&h, e, &e.peers[i])
     return h
