@@ -243,25 +243,3 @@ def test_calls_arm_anew(world, between):
         for _ in range(6 if between == "receive" else 0):
             operations.append(drivers[0].send(1, 99, bytes(8)))
         finish(w, drivers, operations)
-
-
-def test_many_events_without_a_call(world):
-    """More messages than a doorbell's socket holds bytes: each of them fires (shm, C4).
-
-    Only the sender makes calls, which take what the receiver answers.
-    """
-    with world(2, speculation="off") as w:
-        drivers, modes = begun(w, "event")
-        source = 0 if w.protocol == "pipeline" else ANY
-        room, operations = np.zeros(70_000, np.uint8), []
-        for number in range(1, 321):
-            operations.append(drivers[1].receive(source, number, room))
-            operations.append(drivers[0].send(1, number, np.full(70_000, number % 251, np.uint8)))
-            for _ in range(PATIENCE):
-                if (room == number % 251).all():
-                    break
-                modes[1].fire()
-                drivers[0].turn()
-                w.turn()
-            assert (room == number % 251).all(), number
-        finish(w, drivers, operations)
