@@ -171,7 +171,7 @@ def test_a_signal_handler_neither_allocates_nor_blocks(product):
     """Nor does it take a lock, but by trying; it may ring for sleepers."""
     handler = product.find("pyrdv.progress.parasite", "beat")
     names = {function.name for function in product.reachable([handler])}
-    assert {"step", "step_alone", "call_sleepers", "needs", "arm"} <= names
+    assert {"step", "step_alone", "call_sleepers", "needs", "arm", "watch_fabrics"} <= names
     assert product.breaches([handler], FORBIDDEN) == []
 
 
@@ -185,7 +185,8 @@ def test_tables_are_roots(product):
             "credit_owed", "indexed_find", "classic_answered"} <= names
     for fabric in FABRICS:
         assert {root.name for root in roots_of(product, fabric)} == {
-            f"{fabric}_{name}" for name in ("post", "poll", "release", "deregister")}
+            f"{fabric}_{name}"
+            for name in ("post", "poll", "release", "deregister", "watch", "signals")}
 
 
 # Each is a hole that the reading could have, and a violation that must be found through it.

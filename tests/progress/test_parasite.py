@@ -12,10 +12,12 @@ SETTINGS = {"usual": {}, "no_offers": {"PYRDV_SPECULATION": "off"},
             "two_copies": {"PYRDV_SINGLE_COPY": "off"}}
 
 
+@pytest.mark.parametrize("trigger", ("timer", "event"))
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("case", case_names(PROGRAM))
-def test_parasite(programs, case, settings):
-    programs.check(PROGRAM, case, 2, env={"PYRDV_PROGRESS": "parasite"} | SETTINGS[settings])
+def test_parasite(programs, case, settings, trigger):
+    programs.check(PROGRAM, case, 2, env={
+        "PYRDV_PROGRESS": "parasite", "PYRDV_PARASITE_TRIGGER": trigger} | SETTINGS[settings])
 
 
 def test_nothing_is_installed_without_it(jobs):
