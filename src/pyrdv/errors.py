@@ -434,6 +434,11 @@ def _met(found, senders, receivers):
 
 
 def _short(message_bytes, buffer_bytes, source, tag):
+    if message_bytes == 0:
+        cause = f"nothing comes where this rank expects {buffer_bytes} bytes"
+        return CollectiveError(
+            f"the call failed on rank {source}, which says why, or its buffer is empty: {cause}",
+            rank=source, cause=cause)
     return CountError(
         f"rank {source} sends a block of {message_bytes} bytes where this rank expects "
         f"{buffer_bytes}; give the same number of elements of the same datatype on both",

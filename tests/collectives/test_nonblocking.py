@@ -12,7 +12,7 @@ from pyrdv.api.datatypes import PREDEFINED
 from pyrdv.api.ops import SUM, Op
 from pyrdv.collectives.intracomm import Intracomm
 from pyrdv.engine import traced
-from pyrdv.errors import CountError, PeerLostError, TruncationError
+from pyrdv.errors import CollectiveError, CountError, PeerLostError, TruncationError
 from pyrdv.instruments.engine import Driver
 from tests.collectives.oracles import CALLS, allreduce, alltoall, bcast, values
 from tests.conformance.worlds import KINDS, PATIENCE, Stuck
@@ -181,6 +181,60 @@ def test_what_a_function_raises_is_raised(world):
         w.run(requests[0])
         with pytest.raises(ZeroDivisionError):
             w.run(requests[1])
+
+
+@pytest.mark.parametrize("count", (3, 30_011))
+@pytest.mark.parametrize("name", ("allreduce", "reduce", "bcast"))
+def test_a_failure_spoils_nobodys_data(world, name, count):
+    """L4: each other member gets the right data, or learns that there are none."""
+    def refuse(inbuf, inoutbuf, datatype):
+        raise ZeroDivisionError("no")
+
+    told = 0
+    for size in (3, 4, 5, 7, 8):
+        for bad in range(size):
+            with world(size, seed=size) as w:
+                rooms = [np.zeros(count, np.int64) for _ in range(size)]
+                if name == "bcast":
+                    rooms[0] += 5
+                    rooms[bad] = rooms[bad] if bad == 0 else np.zeros(count + 1, np.int64)
+                sums = [Op.Create(refuse if rank == bad else add) for rank in range(size)]
+                starts = {
+                    "allreduce": lambda comm, rank: comm.Iallreduce(
+                        np.full(count, rank), rooms[rank], sums[rank]),
+                    "reduce": lambda comm, rank: comm.Ireduce(
+                        np.full(count, rank), rooms[rank], sums[rank], 0),
+                    "bcast": lambda comm, rank: comm.Ibcast(rooms[rank], 0)}
+                requests = [starts[name](comm, rank) for rank, comm in enumerate(comms_of(w))]
+                right = {"bcast": 5}.get(name, size * (size - 1) // 2)
+                told += ended(w, requests, rooms, bad, right, name == "reduce")
+    assert told
+
+
+def add(inbuf, inoutbuf, datatype):
+    np.frombuffer(inoutbuf, np.int64)[:] += np.frombuffer(inbuf, np.int64)
+
+
+def ended(w, requests, rooms, bad, right, at_root):
+    """Look at all until each is complete; how many learn of the failure of another rank."""
+    told, idle, left = 0, 0, dict(enumerate(requests))
+    while left and idle < PATIENCE:
+        idle += not w.step()
+        for rank, request in list(left.items()):
+            try:
+                if not request.Test():
+                    continue
+                assert at_root and rank or (rooms[rank] == right).all()
+            except (ZeroDivisionError, CountError) as error:
+                assert rank == bad, error
+            except CollectiveError as error:
+                assert rank != bad and "failed on rank" in str(error)
+                told += 1
+            del left[rank]
+    assert not left
+    w.settle()
+    assert not under_way(w)
+    return told
 
 
 def test_bits_are_equal_on_all_ranks(world):

@@ -19,8 +19,10 @@ L3  What a step cannot do waits where that of any other operation waits: a send 
     peer, for a connection, a registration or credit, and a call looks after the peer.  A large
     receive is offered to its sender if its round starts in a call, else it waits for the
     announcement.
-L4  If a message fails while its peer lives, the schedule goes on to its end: other members count on
-    its messages.  What went wrong first is told then.
+L4  If a message fails while its peer lives, or an operation raises, the schedule goes on to its end,
+    for other members count on its messages.  But it computes nothing any more, and the messages of
+    its later rounds are empty.  Who expects data of one has failed, too (OP_SHORT), and goes on
+    likewise: so nobody completes with data that went wrong.  What went wrong first is told.
 L5  If a member is lost, or a message cannot come any more, no round begins.  Posted receives and
     sends that are not announced are taken back.  The schedule is over when all receives have ended,
     so nothing is written into its memory afterwards (R3).  Announced sends go on by themselves.
@@ -204,10 +206,15 @@ cdef int choose(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     return choose_send(call, p, op)
 
 
-cdef void send_start(engine_t *e, op_t *op) noexcept nogil:
+cdef void send_start(engine_t *e, op_t *op, bint failed) noexcept nogil:
     cdef peer_t *p = &e.peers[op.peer]
     op.state = OP_QUEUED
     op.posted = trace_read(e)
+    if failed:
+        # Whatever was chosen for its data, there are none (L4).
+        op_disown(e, op)
+        op.length = 0
+        op.protocol = PROTOCOL_NONE
     if p.finished:
         op_complete(e, op, OP_PEER_LOST)
         return
@@ -255,7 +262,7 @@ cdef void round_start(engine_t *e, schedule_t *s) noexcept nogil:
             recv_start(e, s.actions[i].op)
     for i in range(present.begin, present.middle):
         if s.actions[i].kind == ACTION_SEND:
-            send_start(e, s.actions[i].op)
+            send_start(e, s.actions[i].op, s.error != 0)
     s.at = present.begin
     s.state = SCHEDULE_MOVES
 
@@ -279,7 +286,7 @@ cdef bint work_done(engine_t *e, schedule_t *s, uint64_t *budget) noexcept nogil
     cdef uint32_t end = s.rounds[s.round].end
     cdef const action_t *a
     cdef uint64_t piece
-    while s.at < end:
+    while s.at < end and s.error == 0:
         a = &s.actions[s.at]
         if a.kind == ACTION_CALL:
             if not s.calling:
