@@ -199,13 +199,15 @@ def test_a_failure_spoils_nobodys_data(world, name, count):
                     rooms[0] += 5
                     rooms[bad] = rooms[bad] if bad == 0 else np.zeros(count + 1, np.int64)
                 sums = [Op.Create(refuse if rank == bad else add) for rank in range(size)]
-                starts = {
-                    "allreduce": lambda comm, rank: comm.Iallreduce(
-                        np.full(count, rank), rooms[rank], sums[rank]),
-                    "reduce": lambda comm, rank: comm.Ireduce(
-                        np.full(count, rank), rooms[rank], sums[rank], 0),
-                    "bcast": lambda comm, rank: comm.Ibcast(rooms[rank], 0)}
-                requests = [starts[name](comm, rank) for rank, comm in enumerate(comms_of(w))]
+                requests = []
+                for rank, comm in enumerate(comms_of(w)):
+                    mine, room = np.full(count, rank), rooms[rank]
+                    if name == "bcast":
+                        requests.append(comm.Ibcast(room, 0))
+                    elif name == "reduce":
+                        requests.append(comm.Ireduce(mine, room, sums[rank], 0))
+                    else:
+                        requests.append(comm.Iallreduce(mine, room, sums[rank]))
                 right = {"bcast": 5}.get(name, size * (size - 1) // 2)
                 told += ended(w, requests, rooms, bad, right, name == "reduce")
     assert told

@@ -204,7 +204,7 @@ print(os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGUSR2)
 
 def test_every_state_has_words():
     states = {*traced.STATES.values(), "told"}
-    assert set(diagnosis._SEND) | set(diagnosis._RECEIVE) == states
+    assert set(diagnosis._SEND) | set(diagnosis._RECEIVE) | set(diagnosis._SCHEDULE) == states
 
 
 class World:

@@ -19,10 +19,10 @@ L3  What a step cannot do waits where that of any other operation waits: a send 
     peer, for a connection, a registration or credit, and a call looks after the peer.  A large
     receive is offered to its sender if its round starts in a call, else it waits for the
     announcement.
-L4  If a message fails while its peer lives, or an operation raises, the schedule goes on to its end,
-    for other members count on its messages.  But it computes nothing any more, and the messages of
-    its later rounds are empty.  Who expects data of one has failed, too (OP_SHORT), and goes on
-    likewise: so nobody completes with data that went wrong.  What went wrong first is told.
+L4  If a message fails while its peer lives, or an operation raises, the schedule goes on to its
+    end, for other members count on its messages.  But it computes nothing any more, and the
+    messages of its later rounds are empty.  Who expects data of one has failed, too (OP_SHORT), and
+    goes on likewise: so nobody completes with data that went wrong.  What went wrong first is told.
 L5  If a member is lost, or a message cannot come any more, no round begins.  Posted receives and
     sends that are not announced are taken back.  The schedule is over when all receives have ended,
     so nothing is written into its memory afterwards (R3).  Announced sends go on by themselves.
