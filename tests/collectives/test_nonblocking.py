@@ -3,6 +3,7 @@
 The rules are those of ``engine/schedule/schedule.pyx`` (L1 to L8).
 """
 
+import gc
 import random
 
 import numpy as np
@@ -15,7 +16,7 @@ from pyrdv.engine import traced
 from pyrdv.errors import CollectiveError, CountError, PeerLostError, TruncationError
 from pyrdv.instruments.engine import Driver
 from tests.collectives.oracles import CALLS, allreduce, alltoall, bcast, values
-from tests.conformance.worlds import KINDS, PATIENCE, Stuck
+from tests.conformance.worlds import KINDS, PATIENCE, Stuck, pattern
 
 #: Of each kind of fabric one, and those on which a step finds less than a call.
 WORLDS = ("sim", "chaos", "chaos-cached", "chaos-pipeline", "shm", "shm-staged")
@@ -264,6 +265,26 @@ def test_a_block_of_another_length_is_an_error_there(world):
         with pytest.raises(TruncationError, match="40 bytes"):
             w.run(requests[2])
         play(w, random.Random(1), [CALLS["allreduce"](random.Random(2), 3, 17)])
+
+
+@pytest.mark.parametrize("size", [100, 300_000])
+def test_buffers_stay_when_the_collector_takes_the_request(world, size):
+    """A request in a cycle that nobody names: its call ends all the same, in held memory."""
+    with world(2, seed=6) as w:
+        comms = comms_of(w)
+        room = bytearray(size)
+        cycle = [comms[1].Ibcast(room, 0)]
+        cycle.append(cycle)
+        w.settle()
+        del cycle
+        gc.collect()
+        with pytest.raises(BufferError):
+            room.append(1)
+        w.run(comms[0].Ibcast(pattern(size), 0))
+        w.settle()
+        assert room == pattern(size).tobytes()
+        comms[1].engine.reap()
+        room.append(1)
 
 
 def lost_while(w, rng, name, count):

@@ -1,6 +1,5 @@
 """What every fabric promises to the engine (F1-F9), without an engine."""
 
-import select
 
 import pytest
 
@@ -21,6 +20,8 @@ from pyrdv.instruments.fabric import (
     REMOTE_WRITE,
     WRITE,
 )
+
+from tests.support.ready import readable
 
 from .worlds import pattern
 
@@ -392,9 +393,9 @@ def test_armed_end_wakes(world):
     ends = Ends(world, seed=4)
     driver = ends.drivers[1]
 
-    def readable(timeout):
+    def called(timeout):
         ends.world.turn()
-        return bool(select.select([driver.wake_fd], [], [], timeout)[0])
+        return readable(driver.wake_fd, timeout)
 
     for i in range(5):
         for _ in range(LIMIT):
@@ -402,8 +403,8 @@ def test_armed_end_wakes(world):
             driver.maintain()
             if driver.arm() == OK:
                 break
-        assert not readable(0)
+        assert not called(0)
         assert ends.drivers[0].send(1, bytes([i])) == OK
-        assert any(readable(0.01) for _ in range(300))
+        assert any(called(0.01) for _ in range(300))
         driver.disarm()
         ends.until(lambda i=i: len(ends.packets(1)) == i + 1)

@@ -6,13 +6,13 @@ time limit wakes the loops, so a lost wake-up (sleeping.pyx, S1, S6, S7) leaves 
 """
 
 import random
-import select
 
 import numpy as np
 import pytest
 
 from pyrdv.engine.listener import Listener
 from pyrdv.instruments.engine import Driver
+from tests.support.ready import readable
 
 from .worlds import pattern
 
@@ -36,7 +36,7 @@ class Sleeper:
 
     def answer(self):
         """Make a turn if it was called; whether it was."""
-        called = bool(select.select(self.listener.fds, [], [], 0)[0])
+        called = readable(list(self.listener.fds), 0)
         if called:
             self.listener.disarm()
             self.engine.step()

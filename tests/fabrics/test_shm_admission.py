@@ -1,7 +1,6 @@
 """Who comes in at the doors of the shm fabric, and what strangers can do: A1 to A5, D1 to D4."""
 
 import os
-import select
 import socket
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from pyrdv.fabrics.shm import ShmFabric, doors
 from pyrdv.instruments.fabric import AGAIN, LOST, OK, PEER_LOST, Driver
 from tests.support import strangers
+from tests.support.ready import readable
 
 from .shmtools import ADDRESS, INLINE, TOKEN, RawPeer, fabrics, open_files, payloads, until
 from .test_shm_processes import child, sleep_until
@@ -193,7 +193,7 @@ def test_a_full_queue_is_tried_again_and_wakes_the_sleeper(public_ends, silent):
     assert one.connect(1) == AGAIN
     assert sum("memfd" in name for name in open_files().values()) == made == 1
     assert one.arm() == OK
-    assert select.select([one.wake_fd], [], [], 60)[0] == [one.wake_fd]
+    assert readable(one.wake_fd, 60)
     one.disarm()
     until(lambda _: one.connect(1) == OK, two)
     one.send(1, b"in")

@@ -5,7 +5,6 @@ import errno
 import os
 import random
 import resource
-import select
 import signal
 import threading
 import time
@@ -25,6 +24,7 @@ from pyrdv.instruments.fabric import (
     READ,
     Driver,
 )
+from tests.support.ready import readable
 
 from .shmtools import TOKEN, fabrics, payloads, until
 
@@ -88,7 +88,7 @@ def sleep_until(end, condition):
         if condition(events):
             break
         if end.arm() == OK:
-            select.select([end.wake_fd], [], [], HANG)
+            readable(end.wake_fd, HANG)
             end.disarm()
     return events
 
@@ -261,8 +261,7 @@ def test_a_full_ring_wakes_its_sender():
             if one.end.send(1, b"x") == OK:
                 sent += 1
             elif one.end.arm() == OK:
-                ready, _, _ = select.select([one.end.wake_fd], [], [], HANG)
-                assert ready, "nobody told that there is room"
+                assert readable(one.end.wake_fd, HANG), "nobody told that there is room"
                 one.end.disarm()
         one.end.disconnect(1)
         assert sleep_until(one.end, lambda ev: ev) == [(CLOSED, 1)]
@@ -285,7 +284,7 @@ def test_nobody_wakes_who_waits_for_nothing():
         while end.arm() != OK:
             end.poll()
         assert os.read(one.wire[0], 1) == b"t"  # the packet was taken and released
-        assert select.select([end.wake_fd], [], [], 0.05)[0] == []
+        assert not readable(end.wake_fd, 0.05)
         end.disarm()
         os.write(one.wire[1], b"e")
 
@@ -455,12 +454,12 @@ def test_out_of_descriptors_is_no_busy_loop_and_heals():
         # Who waits is told of it once, to say so, and then sleeps.
         assert b.arm() == AGAIN
         assert b.arm() == OK
-        readable = select.select([b.wake_fd], [], [], 0)[0]
+        called = readable(b.wake_fd, 0)
         assert a.connect(1) == OK
         assert b.connect(0) == FAILED
         assert b.error == errno.EMFILE
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert readable == []
+    assert not called
     b.disarm()
     assert payloads(until(lambda ev: ev, b)[0]) == [b"patient"]

@@ -1,6 +1,5 @@
 """Ends and faults in the simulated network (F7), waking (F8), and driving it."""
 
-import select
 
 import pytest
 
@@ -19,6 +18,7 @@ from pyrdv.instruments.fabric import (
 )
 from pyrdv.instruments.sim.network import Network
 from tests.fabrics.simtools import kinds, packets, pair, read_then_send, run, share
+from tests.support.ready import readable
 
 
 def test_close_comes_after_everything_f7():
@@ -92,10 +92,6 @@ def test_hold_and_inject():
         network.inject(0, 1, bytes(1 << 20))
 
 
-def readable(fabric):
-    return bool(select.select([fabric.wake_fd], [], [], 0)[0])
-
-
 def test_wake_descriptor_f8():
     network, a, b = pair()
     end = network.fabric(1)
@@ -104,17 +100,17 @@ def test_wake_descriptor_f8():
     assert b.arm() == AGAIN
     b.poll()
     assert b.arm() == OK
-    assert not readable(end)
+    assert not readable(end.wake_fd, 0)
     a.send(1, b"2", b"")
-    assert not readable(end)
+    assert not readable(end.wake_fd, 0)
     run(network)
-    assert readable(end)
+    assert readable(end.wake_fd, 0)
     b.disarm()
-    assert not readable(end)
+    assert not readable(end.wake_fd, 0)
     assert packets(b.poll()) == [b"2"]
     a.send(1, b"3", b"")
     run(network)
-    assert not readable(end)
+    assert not readable(end.wake_fd, 0)
 
 
 def test_wake_descriptor_of_a_read_f8():
@@ -124,7 +120,7 @@ def test_wake_descriptor_of_a_read_f8():
     a.read(1, local, remote.address, remote.key, 64, 1)
     assert a.arm() == OK
     run(network)
-    assert readable(network.fabric(0))
+    assert readable(network.fabric(0).wake_fd, 0)
     a.disarm()
     assert len(a.poll()) == 1
 
@@ -135,7 +131,7 @@ def test_auto_delivers_within_poll():
     sink, local = share(a, 200_000, LOCAL)
     assert b.arm() == OK
     a.send(1, b"x", b"")
-    assert readable(network.fabric(1))
+    assert readable(network.fabric(1).wake_fd, 0)
     b.disarm()
     assert packets(b.poll()) == [b"x"]
     read_then_send(a, local, remote.address, remote.key, 200_000, 5)

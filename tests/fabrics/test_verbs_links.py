@@ -3,7 +3,6 @@
 import gc
 import json
 import os
-import select
 import subprocess
 import threading
 import time
@@ -12,6 +11,7 @@ import pytest
 
 from pyrdv.instruments.fabric import AGAIN, CLOSED, LOST, OK, PACKET, PEER_LOST, READ
 from tests.fabrics.conftest import TOKEN
+from tests.support.ready import readable
 
 pytestmark = pytest.mark.verbs
 
@@ -276,8 +276,7 @@ def test_sleeper_is_woken_by_a_request(fabrics):
     while drivers[0].connect(1) == AGAIN:
         assert time.monotonic() < end
         drivers[0].maintain()
-        ready, _, _ = select.select([drivers[1].wake_fd], [], [], 0.001)
-        if ready:
+        if readable(drivers[1].wake_fd, 0.001):
             drivers[1].disarm()
             drivers[1].maintain()
             drivers[1].poll()

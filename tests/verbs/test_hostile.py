@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import secrets
-import select
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.ready import readable
 from tests.verbs.nodes import NODES, NodeJobs
 
 pytestmark = pytest.mark.verbs
@@ -132,8 +132,7 @@ class Scene:
     def play(self, group, name, rank, limit=20):
         """Play an act; returns what the hostile one saw."""
         process = self.send(group, name, rank)
-        ready, _, _ = select.select([process.stdout], [], [], limit)
-        line = process.stdout.readline() if ready else ""
+        line = process.stdout.readline() if readable(process.stdout, limit) else ""
         assert line, f"the hostile peer failed: {self.report()}"
         return json.loads(line)
 

@@ -11,6 +11,7 @@ What must hold:
 3. A block has exactly the length that its receiver expects, or it is an error.
 4. Nobody writes into memory of the user once the call has raised (see `withdraw`).
 """
+cimport cython
 from libc.stdint cimport int32_t
 
 from pyrdv.api.buffers cimport acquire, span
@@ -52,6 +53,7 @@ def kind_and_number(tag):
     return (kind, number) if 0 <= kind < KINDS else None
 
 
+@cython.no_gc_clear     # what it holds of its communicator is given back last
 cdef class Call:
     """One collective call of this process.
 

@@ -24,7 +24,7 @@ cdef class Schedule:
     cdef uint32_t action_room, round_room
     cdef bint working               # the round that is built has got reductions or copies
     cdef bint named                 # owners of buffers are named for it
-    cdef list keepers               # what keeps the buffers alive
+    cdef tuple keepers              # what keeps the buffers alive: the last, and those before it
     cdef dict calls                 # action -> what Python does there
     cdef list failures              # shared with the request: what such a call has raised
     cdef object __weakref__

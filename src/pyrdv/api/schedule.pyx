@@ -69,7 +69,7 @@ cdef class Schedule:
         memset(&self.s, 0, sizeof(self.s))
         self.s.context = self.view.context
         self.s.tag = <int32_t> (kind * CALLS + self.number)
-        self.keepers = []
+        self.keepers = ()
         self.calls = {}
         self.failures = []
 
@@ -149,7 +149,7 @@ cdef class Schedule:
             raise InternalError(f"a schedule of rank {self.rank} has a message with rank {other}; "
                                 "please report this")
         keeper = acquire(buf, writable, &at)
-        self.keepers.append(keeper)
+        self.keepers = (keeper, self.keepers)
         a = self.add(kind)
         a.peer = self.view.members.to_world(other)
         a.buffer = at.address
@@ -171,8 +171,8 @@ cdef class Schedule:
         cdef span source
         cdef span target
         cdef action_t *a
-        self.keepers.append(acquire(origin, False, &source))
-        self.keepers.append(acquire(into, True, &target))
+        self.keepers = (acquire(origin, False, &source), self.keepers)
+        self.keepers = (acquire(into, True, &target), self.keepers)
         if target.nbytes == 0:
             return
         a = self.add(ACTION_COPY)
@@ -185,8 +185,8 @@ cdef class Schedule:
         cdef span source
         cdef span target
         cdef action_t *a
-        self.keepers.append(acquire(other, False, &source))
-        self.keepers.append(acquire(into, True, &target))
+        self.keepers = (acquire(other, False, &source), self.keepers)
+        self.keepers = (acquire(into, True, &target), self.keepers)
         if target.nbytes == 0:
             return
         a = self.add(ACTION_REDUCE)

@@ -8,7 +8,7 @@ cdef class Network:
     cdef sim_net net
     cdef sim_pending *events
     cdef int event_limit
-    cdef list descriptors
+    cdef tuple descriptors
     cdef object random
     cdef int refresh(self) except -1
     cdef int fire(self, int index) except -1

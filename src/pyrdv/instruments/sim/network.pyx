@@ -53,6 +53,7 @@ FAULT_TEXTS = {
 }
 
 
+@cython.no_gc_clear     # its descriptors are closed last
 cdef class Network:
     """Several ranks in one process, joined by a network under a virtual clock.
 
@@ -115,7 +116,6 @@ cdef class Network:
         if packet_max < HEADER_MAX:
             raise ValueError(f"packet_max={packet_max} is below HEADER_MAX={HEADER_MAX}")
         memset(&self.net, 0, sizeof(sim_net))
-        self.descriptors = []
         self.random = random.Random(seed)
         self.net.size = size
         self.net.slots = slots
@@ -148,8 +148,9 @@ cdef class Network:
         if (self.events == NULL or
                 sim_setup(&self.net, packet_max, eager_max, transfer_max, capabilities)):
             raise MemoryError(f"no memory for a network of {size} ranks")
+        self.descriptors = tuple([os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+                                  for _ in range(size)])
         for rank in range(self.net.size):
-            self.descriptors.append(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))
             self.net.ranks[rank].fabric.wake_fd = self.descriptors[rank]
             self.net.ranks[rank].fabric.ops = sim_operations()
 
