@@ -20,7 +20,6 @@ from pyrdv.instruments.fabric import (
     REMOTE_WRITE,
     WRITE,
 )
-
 from tests.support.ready import readable
 
 from .worlds import pattern

@@ -89,6 +89,29 @@ def test_the_data_moves_while_both_compute(world, size, first, source, trigger):
         finish(w, drivers, operations)
 
 
+@pytest.mark.parametrize("first", ("sender", "receiver"))
+def test_a_sender_that_waits_is_let_go(world, first, trigger):
+    """By the receiver's handler, which finds that the data is there; no call of it follows."""
+    with world(2) as w:
+        drivers, modes = begun(w, trigger)
+        source = 0 if w.protocol == "pipeline" else ANY
+        room, data = np.zeros(LARGE[0], np.uint8), pattern(LARGE[0], 1)
+        if first == "receiver":
+            receive = drivers[1].receive(source, 7, room)
+        send = drivers[0].send(1, 7, data)
+        if first == "sender":
+            w.settle()
+            receive = drivers[1].receive(source, 7, room)
+        for _ in range(PATIENCE):
+            if send.ended():
+                break
+            modes[1].fire()
+            drivers[0].turn()
+            w.turn()
+        assert send.ended() and (room == data).all()
+        finish(w, drivers, [send, receive])
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_programs_go_on_by_handlers(world, seed, trigger):
     """Many messages between three ranks, posted in any order, and handlers at any point between.

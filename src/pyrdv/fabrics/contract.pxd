@@ -96,6 +96,7 @@ cdef enum capability:
                             # many kilobytes
     CAP_BEHIND = 128        # SENDs may be behind WRITEs (F9)
     CAP_FREE_SINK = 256     # the sink of a READ needs no region
+    CAP_HELD = 512          # a SEND fenced by a READ leaves only when this side polls after it
 
 cdef struct work_request:
     uint8_t opcode

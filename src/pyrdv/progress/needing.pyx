@@ -7,7 +7,7 @@ from pyrdv.engine.state cimport (
     ANY_PEER, OP_CANCELLING, OP_LANDING, OP_LANELESS, OP_OFFERED, OP_PIPING, OP_POSTED, OP_QUEUED,
     OP_READING, OP_READY, OP_RECV, OP_SCHEDULED, OP_SEND, OP_WAITING, OP_WRITING, PROTOCOL_GET,
     PROTOCOL_PIPELINE, engine_t, op_t)
-from pyrdv.fabrics.contract cimport CAP_POLLED, CAP_SINGLE_COPY
+from pyrdv.fabrics.contract cimport CAP_HELD, CAP_POLLED, CAP_SINGLE_COPY
 
 
 cdef enum:
@@ -33,6 +33,8 @@ cdef bint needs(const engine_t *e, const op_t *op) noexcept nogil:
             or op.protocol == PROTOCOL_GET and lacking(e, op, CAP_SINGLE_COPY)
     if op.state == OP_LANDING:
         return lacking(e, op, CAP_SINGLE_COPY) != 0
+    if op.state == OP_READING and not lacking(e, op, CAP_HELD):
+        return True             # DONE waits here for the end of the READ, and its sender for DONE
     if op.state == OP_READING or op.state == OP_WRITING:
         return not lacking(e, op, CAP_POLLED)
     return op.state == OP_QUEUED or op.state == OP_READY or op.state == OP_LANELESS \

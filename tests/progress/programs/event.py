@@ -95,24 +95,6 @@ def case_a_wait_in_between(comm):
     comm.Barrier()
 
 
-def case_many_messages_without_a_call(comm):
-    """More of them than a socket of a peer holds doorbells: each signals (shm, control.pyx, C4)."""
-    pipes(comm)
-    room = np.zeros(SIZE >> 3, np.uint8)
-    if comm.rank == 1:
-        requests = [comm.Irecv(room, MPI.ANY_SOURCE, tag) for tag in range(600)]
-        tell("posted")
-        told("there")       # reads a pipe: no call
-    else:
-        told("posted")
-        for tag in range(600):
-            comm.Send(room, 1, tag)
-        requests = []
-        tell("there")
-    MPI.Request.Waitall(requests)
-    comm.Barrier()
-
-
 def case_a_full_queue_of_signals_ends_nobody(comm):
     """The kernel sends SIGIO then, whose default action would (parasite.h, Z6)."""
     limits = resource.getrlimit(resource.RLIMIT_SIGPENDING)
