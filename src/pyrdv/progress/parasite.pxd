@@ -25,6 +25,7 @@ cdef struct flow_t:             # of one thread
     uint8_t armed               # its timer runs, for `due`; a hint for its own thread
     uint32_t beats              # signals that came
     uint32_t barred             # of them, those that found a call at work
+    uint32_t hindered           # and since the last turn, up to DOUBLINGS
     uint32_t inside             # waits that its thread is in
     uint32_t turns              # in vain, since the last request
     int64_t due                 # when the timer fires, ns

@@ -7,13 +7,14 @@ then interrupts that very thread; the handler makes one step, by which the annou
 the transfer starts, and arms the timer again while anything is left to trigger.
 
 When it fires: `phase` after a request, then after `period`, which grows by the factor `decay` with
-each turn in vain; a turn in which something happened and a new request take it back.  After
-`turn_limit` turns in vain the flow gives up until the next request.
+each turn in vain; a turn with a hit and a new request take it back.  After `turn_limit` turns in
+vain the flow gives up until the next request.
 
 Invariants:
 
 P1  The handler gets the engine's lock by trying, or leaves.  So it never runs a step within a call
-    of the thread that it interrupts, nor of any other.  It always comes again then.
+    of the thread that it interrupts, nor of any other.  It comes again then, each time after twice
+    as long: a signal may cost more than a period, and who has the lock must get on.
 P2  With the lock it makes one step by itself (step.pyx, S1), which calls sleepers if it must
     (sleeping.pyx, S8).  It allocates nothing, takes no other lock and touches no Python object;
     that steps find what they need is what `unattended` is for (calls.pyx, reserve).
@@ -27,15 +28,14 @@ P5  There is one flow per thread, however many operations it posts.  It lives wh
 P6  While its thread waits in the library, a flow sleeps: a turn that comes meanwhile arms nothing,
     and `leaves` does, if anything is left.
 P7  The share: a turn costs what was measured at first use and, if it was in vain, the time of its
-    step.  Before `rest` times as much has passed, the thread is not interrupted again, whatever is
-    posted.
+    step.  Before `rest` times as much has passed, the thread is not interrupted again.
 P8  Signals of a thread that has ended reach nobody.  Its flow rests when the next new one begins;
     its operations go on by calls, and by the flows of others, for a step is the engine's.
 P9  `stops` takes the mode from the engine under the lock, then lets every flow rest (parasite.h,
     Z4).
 
-With trigger `event` no timer asks whether something came: the descriptor that a message makes
-readable signals the thread itself.  A turn is then the same, and these hold:
+With trigger `event` no timer asks: the descriptor that a message makes readable signals the thread
+itself.  A turn is then the same, and these hold:
 
 E1  While a flow outside of the library needs a trigger, the fabrics are armed (`watch`) and their
     descriptors signal its thread, the owner; or its timer is set.  The handler arms at the end of
@@ -96,6 +96,7 @@ cdef enum:
     NS = 1000                   # per µs, of the knobs
     SOONEST = 1000              # ns that a timer is set to at least: 0 would disarm it
     LONGEST = 1 << 30           # ns that a period grows to at most
+    DOUBLINGS = 10              # of a period, while the lock is found taken
     SAVED = 20_000_000          # ns that a flow may take at once; see P7
 
 
@@ -202,6 +203,7 @@ cdef void turn(flow_t *f) noexcept nogil:
     cdef int happened = step_alone(e)
     cdef int64_t now = ticks_clock_ns()
     e.counters.flow_turns += 1
+    f.hindered = 0
     if happened or transfers_moved(e) != moved:
         e.counters.flow_hits += 1
         f.period = self.period
@@ -236,7 +238,8 @@ cdef void beat(pulse_t *pulse, int barred) noexcept nogil:
         slower(f)
         return
     f.barred += 1
-    arm(f, now, f.mode.period)
+    arm(f, now, f.mode.period << f.hindered)
+    f.hindered = min(f.hindered + 1, <uint32_t> DOUBLINGS)
 
 
 cdef void lay_down(flow_t *f) noexcept nogil:
@@ -360,10 +363,9 @@ cdef void parasite_leaves(progress_t *base) noexcept nogil:
     engine_lock(&e.lock)
     if self.event:
         watch_on(self, f, ticks_clock_ns(), not e.unsettled)
-    elif left(f):
-        if f.turns < f.mode.turn_limit and pulse_owned():
-            arm(f, ticks_clock_ns(), f.period)
-    elif glance8(&f.armed):
+    elif left(f) and f.turns < self.turn_limit and pulse_owned():
+        arm(f, ticks_clock_ns(), f.period)
+    if not left(f) and glance8(&f.armed):
         pulse_arm(&f.pulse, 0)
         note8(&f.armed, False)
     engine_unlock(&e.lock)
