@@ -1,5 +1,5 @@
-/* A signal that borrows a thread: one private real-time signal of the process, and a one-shot timer
- * for each thread that wants to be interrupted.
+/* A signal that borrows a thread: one private real-time signal of the process, a one-shot timer for
+ * each thread that wants to be interrupted, and descriptors that signal by themselves (signals.h).
  *
  * Z1  The signal is one whose action is SIG_DFL when it is first needed.  Nobody else's action is
  *     changed, then or later: whoever takes the signal away keeps it, and `pulse_owned` tells.
@@ -14,7 +14,11 @@
  * Z5  The handler keeps errno.  All other signals but those of faults wait until it is left, so no
  *     other handler runs while it holds a lock.  It runs on the stack of whom it interrupts, never
  *     on an alternate one, and a thread that is on its own (in a handler of the program) is left
- *     alone, for such stacks may be small. */
+ *     alone, for such stacks may be small.
+ * Z6  The signal of a descriptor names none of ours, so it is a beat of every open pulse of its
+ *     thread; one too many does no harm.  Where the queue of signals is full (RLIMIT_SIGPENDING)
+ *     the kernel sends SIGIO in its place, whose default action ends the process.  So `pulse_guard`
+ *     takes SIGIO, too, if nobody has it; Z1 and Z2 hold for it. */
 #ifndef PYRDV_PARASITE_H
 #define PYRDV_PARASITE_H
 
@@ -39,6 +43,7 @@
 typedef struct pulse pulse_t;
 
 struct pulse {
+    pulse_t *older;   /* list of all; written once */
     pulse_t *resting; /* list of those that nobody uses */
     /* In the handler; `barred`: the thread is in a handler of the program on a stack of its own. */
     void (*beat)(pulse_t *self, int barred);
@@ -61,6 +66,7 @@ static pthread_mutex_t pulse_mutex = PTHREAD_MUTEX_INITIALIZER;
 static int pulse_signal; /* 0: none is taken */
 static unsigned pulse_users;
 static pulse_t *pulse_resting;
+static pulse_t *pulse_all;
 static unsigned pulse_forks;
 static uint64_t pulse_threads;
 
@@ -72,35 +78,52 @@ static inline uint64_t pulse_thread(void) {
     return own;
 }
 
+static void pulse_enter(pulse_t *p, int barred) {
+    __atomic_add_fetch(&p->within, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&p->open, __ATOMIC_SEQ_CST))
+        p->beat(p, barred);
+    __atomic_sub_fetch(&p->within, 1, __ATOMIC_SEQ_CST);
+}
+
 static void pulse_handler(int number, siginfo_t *info, void *context) {
     int kept = errno;
+    int barred = (((ucontext_t *)context)->uc_stack.ss_flags & SS_ONSTACK) != 0;
     (void)number;
     if (info->si_code == SI_TIMER && info->si_value.sival_ptr) {
-        pulse_t *p = info->si_value.sival_ptr;
-        __atomic_add_fetch(&p->within, 1, __ATOMIC_SEQ_CST);
-        if (__atomic_load_n(&p->open, __ATOMIC_SEQ_CST))
-            p->beat(p, (((ucontext_t *)context)->uc_stack.ss_flags & SS_ONSTACK) != 0);
-        __atomic_sub_fetch(&p->within, 1, __ATOMIC_SEQ_CST);
+        pulse_enter(info->si_value.sival_ptr, barred);
+    } else if (info->si_code > 0) { /* only the kernel says so: a descriptor (Z6) */
+        uint64_t own = pulse_thread();
+        pulse_t *p = __atomic_load_n(&pulse_all, __ATOMIC_ACQUIRE);
+        for (; p; p = p->older)
+            if (p->thread == own)
+                pulse_enter(p, barred);
     }
     errno = kept;
 }
 
-/* Whether the action of the signal is still ours. */
-static inline int pulse_owned(void) {
+static inline int pulse_owns(int number) {
     struct sigaction now;
-    return pulse_signal && sigaction(pulse_signal, NULL, &now) == 0 && now.sa_flags & SA_SIGINFO &&
+    return number && sigaction(number, NULL, &now) == 0 && now.sa_flags & SA_SIGINFO &&
            now.sa_sigaction == pulse_handler;
 }
 
-static void pulse_drop(void) {
+/* Whether the action of the signal is still ours. */
+static inline int pulse_owned(void) { return pulse_owns(pulse_signal); }
+
+static void pulse_return(int number) {
     struct sigaction none;
     memset(&none, 0, sizeof(none));
-    if (pulse_owned()) {
+    if (pulse_owns(number)) {
         none.sa_handler = SIG_IGN;
-        sigaction(pulse_signal, &none, NULL);
+        sigaction(number, &none, NULL);
         none.sa_handler = SIG_DFL;
-        sigaction(pulse_signal, &none, NULL);
+        sigaction(number, &none, NULL);
     }
+}
+
+static void pulse_drop(void) {
+    pulse_return(pulse_signal);
+    pulse_return(SIGIO);
     pulse_signal = 0;
 }
 
@@ -109,16 +132,15 @@ static void pulse_in_child(void) {
     memcpy(&pulse_mutex, &fresh, sizeof(fresh));
     pulse_forks++;
     pulse_users = 0;
-    pulse_resting = NULL;
+    pulse_resting = pulse_all = NULL;
     pulse_drop();
 }
 
 static inline int pulse_watch_forks(void) { return pthread_atfork(NULL, NULL, pulse_in_child); }
 
-/* Takes a signal; under the mutex.  0: there is none. */
-static int pulse_install(void) {
+/* Takes signal `number`, if it has its default action; whether it did. */
+static int pulse_take(int number) {
     struct sigaction now, own;
-    int count = SIGRTMAX - SIGRTMIN + 1;
     memset(&own, 0, sizeof(own));
     own.sa_sigaction = pulse_handler;
     own.sa_flags = SA_SIGINFO | SA_RESTART;
@@ -129,13 +151,26 @@ static int pulse_install(void) {
     sigdelset(&own.sa_mask, SIGILL);
     sigdelset(&own.sa_mask, SIGTRAP);
     sigdelset(&own.sa_mask, SIGABRT);
+    return sigaction(number, NULL, &now) == 0 && !(now.sa_flags & SA_SIGINFO) &&
+           now.sa_handler == SIG_DFL && sigaction(number, &own, NULL) == 0;
+}
+
+/* Takes a signal; under the mutex.  0: there is none. */
+static int pulse_install(void) {
+    int count = SIGRTMAX - SIGRTMIN + 1;
     for (int i = 0; i < count; i++) {
         int number = SIGRTMIN + (PULSE_FIRST + i) % count;
-        if (sigaction(number, NULL, &now) == 0 && !(now.sa_flags & SA_SIGINFO) &&
-            now.sa_handler == SIG_DFL && sigaction(number, &own, NULL) == 0)
+        if (pulse_take(number))
             return pulse_signal = number;
     }
     return 0;
+}
+
+/* Descriptors will signal the thread of a pulse that was begun (Z6). */
+static void pulse_guard(void) {
+    pthread_mutex_lock(&pulse_mutex);
+    pulse_take(SIGIO);
+    pthread_mutex_unlock(&pulse_mutex);
 }
 
 /* Has the timer fire once, `ns` from now; 0: not at all.  Safe in a handler. */
@@ -161,12 +196,15 @@ static pulse_t *pulse_begin(size_t size) {
     if (pthread_sigmask(SIG_BLOCK, NULL, &blocked) || sigismember(&blocked, pulse_signal))
         goto out;
     p = pulse_resting;
-    if (p)
+    if (p) {
         pulse_resting = p->resting;
-    else
+    } else {
         p = calloc(1, size);
-    if (!p)
-        goto out;
+        if (!p)
+            goto out;
+        p->older = pulse_all;
+        __atomic_store_n(&pulse_all, p, __ATOMIC_RELEASE);
+    }
     memset((char *)p + sizeof(*p), 0, size - sizeof(*p));
     memset(&event, 0, sizeof(event));
     event.sigev_notify = SIGEV_THREAD_ID;

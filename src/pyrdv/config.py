@@ -198,8 +198,12 @@ KNOBS = (
          low=-1, high=10_000_000, unit="us"),
     Knob("progress", "choice", "auto",
          "Who makes progress while no call of the library runs: polling nobody, parasite a signal "
-         "that borrows the thread whose message needs it, auto is polling.",
-         choices=("auto", "polling", "parasite")),
+         "that borrows the thread whose message needs it, thread one of its own; auto is polling.",
+         choices=("auto", "polling", "parasite", "thread")),
+    Knob("parasite_trigger", "choice", "timer",
+         "What sends the parasite's signal: a timer, now and then, or the event itself, by the "
+         "descriptor that a message makes readable.",
+         choices=("timer", "event")),
     Knob("parasite_phase", "int", 2,
          "Time from a request to the first turn of the parasite.",
          low=0, high=1_000_000, unit="us"),

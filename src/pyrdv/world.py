@@ -286,8 +286,7 @@ class World:
             engine.watch(self.client.fileno(), self._notice)
         if config.connect == "start":
             ways.connect(engine)
-        if config.progress == "parasite":
-            self._parasite(engine, config)
+        self._progress(engine, config)
         engine.abort = self.abort
         engine.note_lines(config.trace_lines)
         engine.neighbours = [rank for rank, name in enumerate(ways.names)
@@ -296,11 +295,17 @@ class World:
         return engine
 
     @staticmethod
-    def _parasite(engine, config):
-        from pyrdv.progress.parasite import Parasite
+    def _progress(engine, config):
+        if config.progress == "parasite":
+            from pyrdv.progress.parasite import Parasite
 
-        Parasite(engine, config.parasite_phase, config.parasite_period, config.parasite_decay,
-                 config.parasite_turn_limit, config.parasite_share).begin(engine)
+            Parasite(engine, config.parasite_phase, config.parasite_period, config.parasite_decay,
+                     config.parasite_turn_limit, config.parasite_share,
+                     trigger=config.parasite_trigger).begin(engine)
+        elif config.progress == "thread":
+            from pyrdv.progress.thread import Thread
+
+            Thread(engine).begin(engine)
 
     def beside(self, **settings):
         """A communicator of the same ranks over connections and an engine of its own.

@@ -41,7 +41,8 @@ SUITES = (
                      "tests/verbs/test_tune.py tests/verbs/test_choice.py "
                      "tests/verbs/test_bench_large.py "
                      "tests/verbs/test_bench_protocols.py", 78, 900),
-    Suite("progress", 2, "tests/verbs/test_progress.py tests/verbs/test_overlap.py", 25, 900),
+    Suite("progress", 2, "tests/verbs/test_progress.py tests/verbs/test_progress_lost.py "
+                         "tests/verbs/test_overlap.py", 59, 900),
     Suite("hostile", 2, "tests/verbs/test_hostile.py", 60, 900),
     Suite("memory", 2, "tests/verbs/test_memory.py", 61, 900),
     Suite("mpi4py", 2, "tests/mpi4py", 12, 400, before=source.ensure),

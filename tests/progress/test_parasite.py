@@ -7,15 +7,24 @@ import pytest
 from tests.support.jobs import case_names
 
 PROGRAM = Path(__file__).parent / "programs" / "parasite.py"
+GREENLETS = PROGRAM.parent / "greenlets.py"
 #: What the receiver's handler finds: an RTS, of any source or of all; cells to copy.
 SETTINGS = {"usual": {}, "no_offers": {"PYRDV_SPECULATION": "off"},
             "two_copies": {"PYRDV_SINGLE_COPY": "off"}}
 
 
+@pytest.mark.parametrize("trigger", ("timer", "event"))
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("case", case_names(PROGRAM))
-def test_parasite(programs, case, settings):
-    programs.check(PROGRAM, case, 2, env={"PYRDV_PROGRESS": "parasite"} | SETTINGS[settings])
+def test_parasite(programs, case, settings, trigger):
+    programs.check(PROGRAM, case, 2, env={
+        "PYRDV_PROGRESS": "parasite", "PYRDV_PARASITE_TRIGGER": trigger} | SETTINGS[settings])
+
+
+@pytest.mark.parametrize("trigger", ("timer", "event"))
+def test_gevent(programs, trigger):
+    programs.check(GREENLETS, *case_names(GREENLETS), 2, env={
+        "PYRDV_PROGRESS": "parasite", "PYRDV_PARASITE_TRIGGER": trigger})
 
 
 def test_nothing_is_installed_without_it(jobs):

@@ -4,7 +4,7 @@
 Everything runs in a call, unless it says *step*.  The functions take the engine's lock unless they
 say *locked*.
 """
-from libc.stdint cimport uint32_t
+from libc.stdint cimport int64_t, uint32_t
 
 from pyrdv.engine.sleeper cimport listener_t
 from pyrdv.engine.state cimport call_t, engine_t
@@ -29,7 +29,19 @@ cdef void call_sleepers(engine_t *e) noexcept nogil
 cdef int step_alone(engine_t *e) noexcept nogil
 
 
-# locked.  Whether somebody sleeps who was not called since.
+# locked.  The progress mode of `e` waits for what the fabrics notice, or no longer (S9).
+cdef void watch_begins(engine_t *e) noexcept nogil
+cdef void watch_ends(engine_t *e) noexcept nogil
+# step, locked.  Arm the fabrics for the handler of a mode: `fabric_ops.watch`, of all of them.
+cdef int64_t watch_fabrics(engine_t *e) noexcept nogil
+# locked, in no handler.  Arm every fabric; False if there is something to do: then none is armed,
+# and who slept was called.
+cdef bint arm_fabrics(engine_t *e) noexcept nogil
+# The mode's own thread is awake (S2): makes a turn, and returns how much happened.
+cdef int turn_awake(call_t *call) noexcept nogil
+
+
+# locked.  Whether somebody sleeps who was not called since, or a mode watches.
 cdef inline bint somebody_sleeps(const engine_t *e) noexcept nogil:
     return e.sleepers > e.called or e.listening != 0
 

@@ -22,8 +22,12 @@ S8  A step by itself cannot arm anew, nor make the turns of S6, for both are for
     if there is nothing to do.  It may: `ring` is one write to a descriptor that takes any number of
     them and never blocks; and what says who sleeps belongs to the lock, which it holds.  A thread
     that it interrupts between its arming and its sleep is called, too, and so does not fall asleep.
+S9  A progress mode that watches counts as one that listens, so S6 holds for it.  But nobody calls
+    it: it has no condition of its own to look at.  It is told to arm anew (`stirred`) by whoever
+    would arm anew for sleepers, and by whoever has taken an arming back: a sleeper that wakes up,
+    or one that cannot fall asleep.
 """
-from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from posix.unistd cimport read, write
 
 from pyrdv.engine.calls cimport call_begin, call_end, engine_lock, engine_unlock
@@ -32,7 +36,7 @@ from pyrdv.engine.sleeper cimport listener_t
 from pyrdv.engine.state cimport ANY_PEER, call_t, engine_t, peer_t
 from pyrdv.engine.step cimport maintain, step, turn
 from pyrdv.engine.trace cimport trace_event, trace_sleep
-from pyrdv.fabrics.contract cimport FABRIC_OK
+from pyrdv.fabrics.contract cimport FABRIC_OK, WATCHED
 
 
 cdef extern from "order.h" nogil:
@@ -80,9 +84,18 @@ cdef void disarm(engine_t *e) noexcept nogil:
         e.fabrics[i].ops.disarm(e.fabrics[i])
 
 
-cdef bint arm(engine_t *e) noexcept nogil:
-    """Arm every fabric; False if there is something to do: then none is armed, and who slept was
-    called."""
+cdef inline bint others_sleep(const engine_t *e) noexcept nogil:
+    """Somebody sleeps, a mode that watches apart."""
+    cdef uint32_t watching = e.progress != NULL and e.progress.watching
+    return e.sleepers > e.called or e.listening > watching
+
+
+cdef inline void tell_watcher(engine_t *e) noexcept nogil:
+    if e.progress != NULL and e.progress.watching:
+        e.progress.stirred(e.progress)
+
+
+cdef bint arm_fabrics(engine_t *e) noexcept nogil:
     cdef int i
     cdef bint quiet = not (e.starved or e.lane_work or e.unsettled)
     for i in range(e.fabric_count):
@@ -96,7 +109,12 @@ cdef bint arm(engine_t *e) noexcept nogil:
 
 
 cdef bint prepare(engine_t *e, uint32_t epoch) noexcept nogil:
-    return e.epoch == epoch and arm(e)
+    if e.epoch != epoch:
+        return False
+    if arm_fabrics(e):
+        return True
+    tell_watcher(e)
+    return False
 
 
 cdef void awake(call_t *call) noexcept nogil:
@@ -104,8 +122,9 @@ cdef void awake(call_t *call) noexcept nogil:
     cdef engine_t *e = &call.engine
     disarm(e)
     maintain(call)
-    if somebody_sleeps(e):
-        arm(e)
+    if others_sleep(e):
+        arm_fabrics(e)
+    tell_watcher(e)
 
 
 cdef void stir_sleepers(call_t *call) noexcept nogil:
@@ -114,10 +133,12 @@ cdef void stir_sleepers(call_t *call) noexcept nogil:
     for _turn in range(SETTLING):
         if turn(call) == 0:
             break
-    if e.epoch != e.begun:
-        call_sleepers(e)
-    else:
-        arm(e)
+    if others_sleep(e):
+        if e.epoch != e.begun:
+            call_sleepers(e)
+        else:
+            arm_fabrics(e)
+    tell_watcher(e)
 
 
 cdef int step_alone(engine_t *e) noexcept nogil:
@@ -125,10 +146,41 @@ cdef int step_alone(engine_t *e) noexcept nogil:
     cdef uint32_t starved = e.starved
     cdef const peer_t *calling = e.calling
     cdef int happened = step(e)
-    if somebody_sleeps(e) and (happened or e.lane_work or e.epoch != epoch
-                               or e.starved != starved or e.calling != calling):
+    if others_sleep(e) and (happened or e.lane_work or e.epoch != epoch
+                            or e.starved != starved or e.calling != calling):
         call_sleepers(e)
     return happened
+
+
+cdef void watch_begins(engine_t *e) noexcept nogil:
+    if not e.progress.watching:
+        e.progress.watching = 1
+        e.listening += 1
+
+
+cdef void watch_ends(engine_t *e) noexcept nogil:
+    if e.progress.watching:
+        e.progress.watching = 0
+        e.listening -= 1
+
+
+cdef int64_t watch_fabrics(engine_t *e) noexcept nogil:
+    cdef int64_t wait = WATCHED
+    cdef int i
+    e.stirred = 0
+    for i in range(e.fabric_count):
+        wait = min(wait, e.fabrics[i].ops.watch(e.fabrics[i]))
+    if e.lane_work:
+        wait = 0
+    if wait == 0 and others_sleep(e):
+        # What was to wake them may have been taken from a descriptor.
+        call_sleepers(e)
+    return wait
+
+
+cdef int turn_awake(call_t *call) noexcept nogil:
+    disarm(&call.engine)
+    return maintain(call) + turn(call)
 
 
 cdef bint sleep_prepare(engine_t *e, uint32_t epoch, uint32_t *called) noexcept nogil:

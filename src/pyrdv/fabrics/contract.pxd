@@ -38,12 +38,14 @@ F8  After ``arm`` returned FABRIC_OK, anything that ``poll`` or ``maintain``
 F9  A SEND with WR_BEHIND is delivered when the WRITEs before it in its chain
     are placed.  Only where CAP_BEHIND; a chain has no fences then.
 """
-from libc.stdint cimport int8_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int64_t, uint8_t, uint32_t, uint64_t
 
 
 cdef enum:
     # The largest header of a SEND, in bytes.
     HEADER_MAX = 64
+    # ns; of `watch`: no look is due by time.
+    WATCHED = 1 << 30
 
 cdef enum fabric_status:
     FABRIC_OK = 0
@@ -94,6 +96,7 @@ cdef enum capability:
                             # many kilobytes
     CAP_BEHIND = 128        # SENDs may be behind WRITEs (F9)
     CAP_FREE_SINK = 256     # the sink of a READ needs no region
+    CAP_HELD = 512          # a SEND fenced by a READ leaves only when this side polls after it
 
 cdef struct work_request:
     uint8_t opcode
@@ -160,6 +163,13 @@ cdef struct fabric_ops:
     int (*arm)(fabric_t *self) noexcept nogil
     # call.  Awake again: take back the arming, drain wake_fd.
     void (*disarm)(fabric_t *self) noexcept nogil
+    # step.  As `arm`, from a step: what a step can act on then sends the signal that `signals`
+    # asked for; connections and ends are left to calls.  After how many ns to poll all the same;
+    # 0: poll first, and WATCHED: when the signal comes.
+    int64_t (*watch)(fabric_t *self) noexcept nogil
+    # step.  What `watch` is for sends `signal` to `thread` of this process, by the descriptors
+    # themselves (O_ASYNC); 0: to nobody.  OK | INVALID: there is a descriptor that cannot.
+    int (*signals)(fabric_t *self, int thread, int signal) noexcept nogil
 
 cdef struct fabric_t:
     const fabric_ops *ops

@@ -11,6 +11,7 @@ M2  A mode is set and taken away under the engine's lock, at any time.  `unatten
     so that what steps by themselves will need was reserved by the calls that post.
 M3  After `stops` no step of the mode runs, and none begins.  Its memory lives as long as the
     engine.
+M4  A mode that waits for what fabrics notice is `watching` meanwhile (engine/sleeping, S9).
 """
 from libc.stdint cimport uint8_t, uint32_t
 
@@ -31,6 +32,10 @@ cdef struct progress_t:
     void (*leaves)(progress_t *self) noexcept nogil
     # Not locked, in no handler: see M3.
     void (*stops)(progress_t *self) noexcept nogil
+    # locked, in no handler.  It is `watching`, and what the fabrics were armed for may have
+    # changed, or the arming was taken back: arm anew, or look soon.
+    void (*stirred)(progress_t *self) noexcept nogil
+    uint8_t watching            # written by watch_begins and watch_ends
 
 
 # A wait begins, and ends; NULL: polling.

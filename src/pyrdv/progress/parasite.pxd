@@ -2,20 +2,18 @@
 """Progress by a signal that borrows the thread which posted what needs it."""
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
-from pyrdv.engine.state cimport engine_t, op_t
+from pyrdv.engine.state cimport engine_t
 from pyrdv.progress.contract cimport progress_t
+from pyrdv.progress.needing cimport needing_t
 
 
 cdef extern from "parasite.h" nogil:
     ctypedef struct pulse_t:
         void (*beat)(pulse_t *self, int barred) noexcept nogil
         uint64_t thread
+        int tid
     uint64_t pulse_thread()
 
-
-cdef struct watched_t:
-    op_t *op
-    uint32_t generation
 
 cdef struct parasite_t
 
@@ -27,20 +25,24 @@ cdef struct flow_t:             # of one thread
     uint8_t armed               # its timer runs, for `due`; a hint for its own thread
     uint32_t beats              # signals that came
     uint32_t barred             # of them, those that found a call at work
+    uint32_t hindered           # and since the last turn, up to DOUBLINGS
     uint32_t inside             # waits that its thread is in
     uint32_t turns              # in vain, since the last request
     int64_t due                 # when the timer fires, ns
     int64_t period              # ns from the end of a turn to the next
     int64_t rested              # before, no turn begins, ns: the share is used up
-    watched_t *watched          # what its thread has posted, oldest first
-    uint32_t first, count, room
+    int64_t saved               # ns of its thread's time that it may take; of an event's flow
+    int64_t counted             # as of then, ns
+    needing_t watched           # what its thread has posted
 
 cdef struct parasite_t:
     progress_t base             # first: the engine has this
     engine_t *engine
     flow_t *flows
+    flow_t *owner               # locked.  Whose thread the descriptors signal, or NULL
+    uint8_t event               # they do; no timer, but for what no descriptor tells
     uint8_t on                  # it is its engine's mode
-    uint8_t by_hand             # no timer is set
+    uint8_t by_hand             # no timer is set, and no descriptor signals
     unsigned int forks          # pulse_forks of the process that may use it
     int64_t phase, period       # ns
     uint32_t decay              # of the frequency: the factor of the period
@@ -52,6 +54,3 @@ cdef struct parasite_t:
 
 cdef class Parasite:
     cdef parasite_t *c
-
-# Whether `op` goes on by steps of this side alone, or not before one.
-cdef bint needs(const engine_t *e, const op_t *op) noexcept nogil

@@ -7,13 +7,14 @@ then interrupts that very thread; the handler makes one step, by which the annou
 the transfer starts, and arms the timer again while anything is left to trigger.
 
 When it fires: `phase` after a request, then after `period`, which grows by the factor `decay` with
-each turn in vain; a turn in which something happened and a new request take it back.  After
-`turn_limit` turns in vain the flow gives up until the next request.
+each turn in vain; a turn with a hit and a new request take it back.  After `turn_limit` turns in
+vain the flow gives up until the next request.
 
 Invariants:
 
 P1  The handler gets the engine's lock by trying, or leaves.  So it never runs a step within a call
-    of the thread that it interrupts, nor of any other.  It always comes again then.
+    of the thread that it interrupts, nor of any other.  It comes again then, each time after twice
+    as long: a signal may cost more than a period, and who has the lock must get on.
 P2  With the lock it makes one step by itself (step.pyx, S1), which calls sleepers if it must
     (sleeping.pyx, S8).  It allocates nothing, takes no other lock and touches no Python object;
     that steps find what they need is what `unattended` is for (calls.pyx, reserve).
@@ -21,34 +22,48 @@ P3  A flow belongs to one thread, whose handler and calls are the only ones to w
     said to belong to the lock.  Both may meet: the handler stands between any two instructions of
     the call.  `armed` is set before the timer is, and cleared first by the handler; so if it is
     set, a turn is to come.  If it is clear, one may come in vain.
-P4  `watched`, `first`, `count` and `room` belong to the lock.  The handler, which has it or
-    nothing, finds the list whole.
+P4  `watched` belongs to the lock.  The handler, which has it or nothing, finds the list whole.
 P5  There is one flow per thread, however many operations it posts.  It lives while one of them
-    needs a trigger: the list loses its oldest members until one is found that does.  Each member
-    is lost once, so this costs a bounded time per request.
+    needs a trigger (needing.pxd).
 P6  While its thread waits in the library, a flow sleeps: a turn that comes meanwhile arms nothing,
     and `leaves` does, if anything is left.
 P7  The share: a turn costs what was measured at first use and, if it was in vain, the time of its
-    step.  Before `rest` times as much has passed, the thread is not interrupted again, whatever is
-    posted.
+    step.  Before `rest` times as much has passed, the thread is not interrupted again.
 P8  Signals of a thread that has ended reach nobody.  Its flow rests when the next new one begins;
     its operations go on by calls, and by the flows of others, for a step is the engine's.
 P9  `stops` takes the mode from the engine under the lock, then lets every flow rest (parasite.h,
     Z4).
+
+With trigger `event` no timer asks: the descriptor that a message makes readable signals the thread
+itself.  A turn is then the same, and these hold:
+
+E1  While a flow outside of the library needs a trigger, the fabrics are armed (`watch`) and their
+    descriptors signal its thread, the owner; or its timer is set.  The handler arms at the end of
+    its turn, then looks once more; what it finds, or cannot know by a descriptor, is the timer's.
+E2  A call may take what the fabrics were armed for.  Its end arms anew (sleeping.pyx, S6 and S9).
+    So does a sleeper that wakes up and takes the arming back.
+E3  A wait of the owner's thread needs no signals, for it looks itself: nobody arms for it, and
+    `leaves` does again.  Meanwhile another flow is the owner, if it needs a trigger.
+E4  Each arming is good for one signal of a channel.  The handler that finds the lock taken sets
+    the timer (P1), so a signal is never spent for nothing.
+E5  With the last need the descriptors signal nobody.  If one cannot signal, the timer serves.
+E6  P7 holds in the long run: a flow may take SAVED at once, so a few messages need not wait.  While
+    the share is used up, the fabrics are not armed, and the timer is set to the end of that.
+    P3 changes by this: holders of the lock set the timers of other threads, too.  Such a thread's
+    handler may stand before its try, after which it sets the timer itself, or makes a turn.
 """
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdlib cimport calloc, free
 
 from pyrdv.engine.calls cimport engine_lock, engine_lock_try, engine_unlock
 from pyrdv.engine.engine cimport Engine
 from pyrdv.engine.peer cimport eager_limit
-from pyrdv.engine.sleeping cimport step_alone
-from pyrdv.engine.state cimport (
-    ANY_PEER, OP_CANCELLING, OP_LANDING, OP_LANELESS, OP_OFFERED, OP_PIPING, OP_POSTED, OP_QUEUED,
-    OP_READING, OP_READY, OP_RECV, OP_SCHEDULED, OP_SEND, OP_WAITING, OP_WRITING, PROTOCOL_GET,
-    PROTOCOL_PIPELINE, engine_t, op_t)
-from pyrdv.fabrics.contract cimport CAP_POLLED, CAP_SINGLE_COPY
+from pyrdv.engine.sleeping cimport step_alone, watch_begins, watch_ends, watch_fabrics
+from pyrdv.engine.state cimport OP_POSTED, OP_RECV, engine_t, op_t
+from pyrdv.fabrics.contract cimport FABRIC_OK, WATCHED
 from pyrdv.progress.contract cimport PROGRESS_PARASITE, progress_t
+from pyrdv.progress.needing cimport (
+    needing_add, needing_free, needing_left, needs, transfers_moved)
 
 
 cdef extern from "order.h" nogil:
@@ -60,6 +75,7 @@ cdef extern from "order.h" nogil:
 cdef extern from "parasite.h" nogil:
     int pulse_watch_forks()
     pulse_t *pulse_begin(size_t size)
+    void pulse_guard()
     void pulse_open(pulse_t *p)
     void pulse_rest(pulse_t *p)
     void pulse_arm(pulse_t *p, int64_t ns)
@@ -69,6 +85,9 @@ cdef extern from "parasite.h" nogil:
     int pulse_signal
     unsigned int pulse_forks
 
+cdef extern from "signals.h" nogil:
+    bint descriptor_readable(int fd)
+
 cdef extern from "ticks.h" nogil:
     int64_t ticks_clock_ns()
 
@@ -77,36 +96,12 @@ cdef enum:
     NS = 1000                   # per µs, of the knobs
     SOONEST = 1000              # ns that a timer is set to at least: 0 would disarm it
     LONGEST = 1 << 30           # ns that a period grows to at most
-    WATCHED = 16                # entries of a list at first
+    DOUBLINGS = 10              # of a period, while the lock is found taken
+    SAVED = 20_000_000          # ns that a flow may take at once; see P7
 
 
 if pulse_watch_forks():
     raise MemoryError("pthread_atfork")
-
-
-cdef inline uint32_t lacking(const engine_t *e, const op_t *op, uint32_t capability) noexcept nogil:
-    """Of `capability`, what the fabric between this rank and the other side of `op` has not."""
-    cdef uint32_t peer = op.peer if op.kind == OP_SEND or op.state == OP_POSTED else op.source
-    if peer == ANY_PEER or e.peers[peer].fabric == NULL:
-        return 0
-    return capability & ~e.peers[peer].fabric.capabilities
-
-
-cdef bint needs(const engine_t *e, const op_t *op) noexcept nogil:
-    if op.state == OP_POSTED:
-        # With an offer out, its sender writes; a cancel that asks waits for an answer.
-        return op.kind == OP_RECV and (not op.flags & OP_OFFERED or op.flags & OP_CANCELLING
-                                       or lacking(e, op, CAP_SINGLE_COPY))
-    if op.state == OP_WAITING:
-        # For GRANT, or for a READ that takes this processor, too.
-        return op.protocol == PROTOCOL_PIPELINE \
-            or op.protocol == PROTOCOL_GET and lacking(e, op, CAP_SINGLE_COPY)
-    if op.state == OP_LANDING:
-        return lacking(e, op, CAP_SINGLE_COPY) != 0
-    if op.state == OP_READING or op.state == OP_WRITING:
-        return not lacking(e, op, CAP_POLLED)
-    return op.state == OP_QUEUED or op.state == OP_READY or op.state == OP_LANELESS \
-        or op.state == OP_PIPING or op.state == OP_SCHEDULED
 
 
 cdef inline flow_t *mine(parasite_t *self) noexcept nogil:
@@ -118,17 +113,9 @@ cdef inline flow_t *mine(parasite_t *self) noexcept nogil:
     return f
 
 
-cdef bint left(flow_t *f) noexcept nogil:
+cdef inline bint left(flow_t *f) noexcept nogil:
     """locked.  Whether anything of it needs a trigger (P5)."""
-    cdef const watched_t *w
-    while f.count:
-        w = &f.watched[f.first]
-        if w.op.generation == w.generation and needs(f.mode.engine, w.op):
-            return True
-        f.first += 1
-        f.count -= 1
-    f.first = 0
-    return False
+    return needing_left(f.mode.engine, &f.watched)
 
 
 cdef void arm(flow_t *f, int64_t now, int64_t delay) noexcept nogil:
@@ -143,20 +130,68 @@ cdef void arm(flow_t *f, int64_t now, int64_t delay) noexcept nogil:
 
 cdef void spend(flow_t *f, int64_t now, int64_t spent) noexcept nogil:
     """A turn ends that has cost its thread `spent` ns (P7)."""
-    f.rested = now + <int64_t> (f.mode.rest * <double> spent)
+    cdef double rest = f.mode.rest
+    if not f.mode.event:
+        f.rested = now + <int64_t> (rest * <double> spent)
+        return
+    f.saved += <int64_t> (<double> (now - f.counted) / (rest + 1))
+    f.saved = min(f.saved, <int64_t> SAVED) - spent
+    f.counted = now
+    f.rested = now if f.saved >= 0 else now + <int64_t> (<double> -f.saved * (rest + 1))
 
 
 cdef void slower(flow_t *f) noexcept nogil:
     f.period = min(f.period * <int64_t> f.mode.decay, <int64_t> LONGEST)
 
 
-cdef inline uint32_t carried(const engine_t *e) noexcept nogil:
-    """Pieces of transfers that polls have moved: work, but no event."""
-    cdef uint32_t sum = 0
+cdef flow_t *in_need(parasite_t *self, flow_t *first) noexcept nogil:
+    """locked.  A flow outside of the library that needs a trigger, `first` if it does; or NULL."""
+    cdef flow_t *f = self.flows
+    if first != NULL and not glance32(&first.inside) and left(first):
+        return first
+    while f != NULL:
+        if not glance32(&f.inside) and left(f) and not pulse_orphaned(&f.pulse):
+            return f
+        f = f.next
+    return NULL
+
+
+cdef void own(parasite_t *self, flow_t *f) noexcept nogil:
+    """locked.  Descriptors signal the thread of `f` from now on; NULL: nobody.  If one cannot, the
+    mode goes on by the timer."""
+    cdef engine_t *e = self.engine
+    cdef int tid = f.pulse.tid if f != NULL else 0
+    cdef bint can = True
     cdef int i
-    for i in range(e.fabric_count):
-        sum += e.fabrics[i].carried
-    return sum
+    if self.owner != f and not self.by_hand:
+        for i in range(e.fabric_count):
+            can &= e.fabrics[i].ops.signals(e.fabrics[i], tid, pulse_signal) == FABRIC_OK
+    self.owner = f
+    if f != NULL and not can:
+        self.event = False
+        own(self, NULL)
+
+
+cdef void watch_on(parasite_t *self, flow_t *first, int64_t now, bint settled) noexcept nogil:
+    """locked.  See to it that whatever comes next is noticed (E1)."""
+    cdef flow_t *f = in_need(self, first)
+    cdef int64_t wait
+    if f != NULL and not self.by_hand and not pulse_owned():
+        f = NULL                # the program has taken the signal (parasite.h, Z1)
+    own(self, f)
+    if f == NULL or not self.event:
+        watch_ends(self.engine)
+        if f != NULL:
+            arm(f, now, self.phase)
+    elif f.rested > now:
+        arm(f, now, 0)          # the share is used up; then it arms the fabrics (P7)
+    else:
+        watch_begins(self.engine)
+        wait = watch_fabrics(self.engine)
+        if not settled:
+            wait = 0
+        if wait < WATCHED and f.turns < self.turn_limit:
+            arm(f, now, max(wait, f.period))
 
 
 cdef void turn(flow_t *f) noexcept nogil:
@@ -164,11 +199,12 @@ cdef void turn(flow_t *f) noexcept nogil:
     cdef parasite_t *self = f.mode
     cdef engine_t *e = self.engine
     cdef int64_t before = ticks_clock_ns()
-    cdef uint32_t moved = carried(e)
+    cdef uint32_t moved = transfers_moved(e)
     cdef int happened = step_alone(e)
     cdef int64_t now = ticks_clock_ns()
     e.counters.flow_turns += 1
-    if happened or carried(e) != moved:
+    f.hindered = 0
+    if happened or transfers_moved(e) != moved:
         e.counters.flow_hits += 1
         f.period = self.period
         f.turns = 0
@@ -177,7 +213,9 @@ cdef void turn(flow_t *f) noexcept nogil:
         spend(f, now, self.cost + now - before)
         slower(f)
         f.turns += 1
-    if left(f) and f.turns < self.turn_limit:
+    if self.event:
+        watch_on(self, f, now, not happened or step_alone(e) == 0)
+    elif left(f) and f.turns < self.turn_limit:
         arm(f, now, f.period)
 
 
@@ -200,14 +238,13 @@ cdef void beat(pulse_t *pulse, int barred) noexcept nogil:
         slower(f)
         return
     f.barred += 1
-    arm(f, now, f.mode.period)
+    arm(f, now, f.mode.period << f.hindered)
+    f.hindered = min(f.hindered + 1, <uint32_t> DOUBLINGS)
 
 
 cdef void lay_down(flow_t *f) noexcept nogil:
     pulse_rest(&f.pulse)
-    free(f.watched)
-    f.watched = NULL
-    f.count = f.room = 0
+    needing_free(&f.watched)
 
 
 cdef void forget_ended(parasite_t *self) noexcept nogil:
@@ -218,6 +255,8 @@ cdef void forget_ended(parasite_t *self) noexcept nogil:
         f = link[0]
         if pulse_orphaned(&f.pulse):
             link[0] = f.next
+            if self.owner == f:
+                self.owner = NULL
             lay_down(f)
         else:
             link = &f.next
@@ -238,30 +277,14 @@ cdef flow_t *flow_new(parasite_t *self) noexcept nogil:
         self.cost = pulse_cost(&f.pulse, &f.beats)
         pulse_arm(&f.pulse, 0)
         note8(&f.trying, False)
+    if self.event and not self.by_hand:
+        pulse_guard()
+    f.saved = SAVED
+    f.counted = ticks_clock_ns()
     pulse_open(&f.pulse)
     f.next = self.flows
     self.flows = f
     return f
-
-
-cdef bint watch(flow_t *f, op_t *op) noexcept nogil:
-    """locked, call.  False: there is no memory."""
-    cdef watched_t *more
-    cdef uint32_t i
-    if f.first + f.count == f.room and f.first:
-        for i in range(f.count):
-            f.watched[i] = f.watched[f.first + i]
-        f.first = 0
-    if f.count == f.room:
-        more = <watched_t *> realloc(f.watched, 2 * max(f.room, WATCHED) * sizeof(watched_t))
-        if more == NULL:
-            return False
-        f.watched = more
-        f.room = 2 * max(f.room, WATCHED)
-    f.watched[f.first + f.count].op = op
-    f.watched[f.first + f.count].generation = op.generation
-    f.count += 1
-    return True
 
 
 cdef void parasite_posted(progress_t *base, void *posted) noexcept nogil:
@@ -277,15 +300,23 @@ cdef void parasite_posted(progress_t *base, void *posted) noexcept nogil:
     if f == NULL:
         return
     left(f)
-    if not watch(f, op):
+    if not needing_add(&f.watched, op):
         return
     f.turns = 0
     f.period = self.period
     if not pulse_owned():
         return                  # the program has taken the signal (parasite.h, Z1)
-    if not glance8(&f.armed):
+    if not glance8(&f.armed) and not base.watching:
         self.engine.counters.flows_spawned += 1
-    arm(f, ticks_clock_ns(), self.phase)
+    if not self.event:
+        arm(f, ticks_clock_ns(), self.phase)
+        return
+    own(self, f)
+    if self.event:
+        watch_begins(self.engine)
+        self.engine.stirred = 1     # so the end of this call makes turns and has it watch (E2)
+    else:
+        arm(f, ticks_clock_ns(), self.phase)
 
 
 cdef uint32_t parasite_needed(progress_t *base) noexcept nogil:
@@ -293,30 +324,48 @@ cdef uint32_t parasite_needed(progress_t *base) noexcept nogil:
     cdef uint32_t count = 0
     while f != NULL:
         if left(f):
-            count += f.count
+            count += f.watched.count
         f = f.next
     return count
 
 
 cdef void parasite_enters(progress_t *base) noexcept nogil:
-    cdef flow_t *f = mine(<parasite_t *> base)
-    if f != NULL:
-        note32(&f.inside, f.inside + 1)
+    cdef parasite_t *self = <parasite_t *> base
+    cdef flow_t *f = mine(self)
+    if f == NULL:
+        return
+    note32(&f.inside, f.inside + 1)
+    if f.inside > 1 or not glance8(&base.watching):
+        return
+    engine_lock(&self.engine.lock)
+    if self.owner == f and base.watching:
+        if in_need(self, NULL) != NULL:
+            watch_on(self, NULL, ticks_clock_ns(), not self.engine.unsettled)
+        else:
+            watch_ends(self.engine)     # it waits itself, and keeps the descriptors (E3)
+    engine_unlock(&self.engine.lock)
+
+
+cdef void parasite_stirred(progress_t *base) noexcept nogil:
+    cdef parasite_t *self = <parasite_t *> base
+    watch_on(self, self.owner, ticks_clock_ns(), not self.engine.unsettled)
 
 
 cdef void parasite_leaves(progress_t *base) noexcept nogil:
-    cdef flow_t *f = mine(<parasite_t *> base)
-    cdef engine_t *e = (<parasite_t *> base).engine
+    cdef parasite_t *self = <parasite_t *> base
+    cdef flow_t *f = mine(self)
+    cdef engine_t *e = self.engine
     if f == NULL or f.inside == 0:
         return
     note32(&f.inside, f.inside - 1)
-    if f.inside or not glance32(&f.count):
+    if f.inside or not glance32(&f.watched.count) and self.owner != f:
         return
     engine_lock(&e.lock)
-    if left(f):
-        if f.turns < f.mode.turn_limit and pulse_owned():
-            arm(f, ticks_clock_ns(), f.period)
-    elif glance8(&f.armed):
+    if self.event:
+        watch_on(self, f, ticks_clock_ns(), not e.unsettled)
+    elif left(f) and f.turns < self.turn_limit and pulse_owned():
+        arm(f, ticks_clock_ns(), f.period)
+    if not left(f) and glance8(&f.armed):
         pulse_arm(&f.pulse, 0)
         note8(&f.armed, False)
     engine_unlock(&e.lock)
@@ -334,7 +383,9 @@ cdef void parasite_stops(progress_t *base) noexcept nogil:
         return
     engine_lock(&e.lock)
     self.on = False
+    own(self, NULL)
     if e.progress == base:
+        watch_ends(e)
         e.progress = NULL
         e.unattended = 0
     f = self.flows
@@ -362,11 +413,15 @@ cdef class Parasite:
         Per cent of its thread's time that a flow takes at most.
     by_hand : bool
         No signals come but those that `fire` plays.
+    trigger : {"timer", "event"}
+        What sends the signals: timers, or the descriptors that messages make readable.
     """
 
     def __cinit__(self, Engine engine not None, int phase=2, int period=10, uint32_t decay=2,
-                  uint32_t turn_limit=100, int share=2, bint by_hand=False):
+                  uint32_t turn_limit=100, int share=2, bint by_hand=False, str trigger="timer"):
         cdef int i
+        if trigger not in ("timer", "event"):
+            raise ValueError(f"trigger is {trigger!r}: timer or event")
         self.c = <parasite_t *> calloc(1, sizeof(parasite_t))
         if self.c == NULL:
             raise MemoryError
@@ -377,6 +432,8 @@ cdef class Parasite:
         self.c.base.enters = parasite_enters
         self.c.base.leaves = parasite_leaves
         self.c.base.stops = parasite_stops
+        self.c.base.stirred = parasite_stirred
+        self.c.event = trigger == "event"
         self.c.phase = NS * phase
         self.c.period = NS * period
         self.c.decay = decay
@@ -414,9 +471,10 @@ cdef class Parasite:
             parasite_stops(&self.c.base)
 
     def fire(self):
-        """As if the timer of this thread's flow fired; whether it is set."""
+        """As if the timer of this thread's flow fired, or a descriptor; whether it would."""
         cdef flow_t *f = mine(self.c)
-        if f == NULL or not f.armed:
+        cdef int fd = self.c.engine.wait_fd
+        if f == NULL or not f.armed and (self.c.owner != f or not descriptor_readable(fd)):
             return False
         beat(&f.pulse, False)
         return True
@@ -427,14 +485,16 @@ cdef class Parasite:
         Returns
         -------
         dict
-            ``signal``: its number, 0 while none is needed; ``cost_ns``: of a turn, as measured, 0:
-            not yet; of this thread's flow ``armed``, ``watched`` (operations), ``signals`` (that
-            came) and ``barred`` (of them, those that found a call at work).
+            ``trigger``: "timer" or "event"; ``signal``: its number, 0 while none is needed;
+            ``cost_ns``: of a turn, as measured, 0: not yet; of this thread's flow ``armed`` (its
+            timer is set), ``owner`` (descriptors signal the thread), ``watched`` (operations),
+            ``signals`` (that came) and ``barred`` (of them, those that found a call at work).
         """
         cdef flow_t *f = mine(self.c)
-        facts = {"signal": pulse_signal, "cost_ns": self.c.cost, "armed": False, "watched": 0,
+        facts = {"trigger": "event" if self.c.event else "timer", "signal": pulse_signal,
+                 "cost_ns": self.c.cost, "armed": False, "owner": False, "watched": 0,
                  "signals": 0, "barred": 0}
         if f != NULL:
-            facts |= {"armed": f.armed != 0, "watched": f.count, "signals": f.beats,
-                      "barred": f.barred}
+            facts |= {"armed": f.armed != 0, "owner": self.c.owner == f, "watched": f.watched.count,
+                      "signals": f.beats, "barred": f.barred}
         return facts

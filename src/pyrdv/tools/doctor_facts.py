@@ -71,6 +71,8 @@ def collect(environ=os.environ):
     facts["use"] = _use(settings, facts)
     facts["use"]["progress"] = config.AUTO["progress"] if settings.progress == "auto" \
         else settings.progress
+    if facts["use"]["progress"] == "parasite":
+        facts["use"]["progress"] += f", by {settings.parasite_trigger}"
     facts["problems"] = problems
     facts["usable"] = not any(problem["asked"] for problem in problems)
     return facts

@@ -30,6 +30,20 @@ def told(name):
     os.unlink(name)
 
 
+def told_meanwhile(name):
+    """Compute until the other rank has told it."""
+    pipe = os.open(name, os.O_RDONLY | os.O_NONBLOCK)
+    end = time.monotonic() + LIMIT
+    said = b""
+    while said != b"done":
+        np.sort(np.arange(20_000)[::-1])
+        with contextlib.suppress(BlockingIOError):      # it has opened it, and not written yet
+            said = os.read(pipe, 4)
+        assert time.monotonic() < end, "the other rank still waits"
+    os.close(pipe)
+    os.unlink(name)
+
+
 def tell(name):
     with open(name, "w") as pipe:
         pipe.write("done")
@@ -144,6 +158,38 @@ def case_blocking_calls_and_small_messages_need_none(comm):
     MPI.Request.Waitall(small)
     comm.Barrier()
     assert grown("flows_spawned", before) == 0
+
+
+def waiting_senders(comm, count, source=MPI.ANY_SOURCE):
+    """Rank 0 waits for the end of each send; rank 1 makes no call before all have ended."""
+    pipes(comm)
+    room = np.full(SIZE >> 3, comm.rank, np.uint8)
+    if comm.rank == 1:
+        requests = [comm.Irecv(room, source, tag) for tag in range(count)]
+        tell("posted")
+        told_meanwhile("there")
+        assert not room.any()
+    else:
+        told("posted")
+        for tag in range(count):
+            comm.Ssend(room, 1, tag)
+        requests = []
+        tell("there")
+    MPI.Request.Waitall(requests)
+    comm.Barrier()
+
+
+def case_a_sender_that_waits_is_let_go(comm):
+    """The last step of this side is the one that tells the sender: nothing is left to watch then,
+    but that (needing.pyx).  Again and again, for what came late was at times found by luck."""
+    for _ in range(20):
+        waiting_senders(comm, 1)
+
+
+def case_many_messages_without_a_call(comm):
+    """By events more of them than a socket of a peer holds doorbells: each signals (shm,
+    control.pyx, C4).  By timers the share makes them slow where signals are dear."""
+    waiting_senders(comm, 600 if flow(comm)["trigger"] == "event" else 40)
 
 
 def case_one_flow_for_many_operations(comm):

@@ -74,6 +74,9 @@ cdef extern from "<time.h>" nogil:
     int CLOCK_MONOTONIC
     int clock_gettime(int clock, timespec *out)
 
+cdef extern from "signals.h" nogil:
+    int descriptor_signals(int fd, int thread, int signal)
+
 cdef extern from "<unistd.h>" nogil:
     int close(int fd)
     ssize_t read(int fd, void *data, size_t length)
@@ -103,6 +106,8 @@ cdef int watch(shm_t *self, int fd, uint64_t kind, uint32_t rank) noexcept nogil
     cdef epoll_event event
     event.events = EPOLLIN | EPOLLRDHUP
     event.data.u64 = kind << 32 | rank
+    if self.signal_thread and (kind == WATCH_INTO or kind == WATCH_OUT):
+        descriptor_signals(fd, self.signal_thread, self.signal)
     return epoll_ctl(self.base.wake_fd, EPOLL_CTL_ADD, fd, &event)
 
 

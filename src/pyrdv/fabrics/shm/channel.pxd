@@ -308,6 +308,8 @@ cdef struct shm_t:
     uint8_t token[32]
     uint64_t mark       # a random word that peers try to read
     counters_t counters
+    int signal_thread   # whom the channels' sockets signal (C4); 0: nobody
+    int signal
 
 
 cdef inline bint granted(const shm_t *self, uint64_t key, uint64_t address, uint64_t length,

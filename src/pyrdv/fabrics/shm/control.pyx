@@ -11,21 +11,26 @@ C2  A peer's end is noticed at a socket: a hang-up, or a byte after which a
 C3  wake_fd is an epoll descriptor over the doors and all channel sockets;
     everything that is not found in memory by arm comes as a byte, a
     connection or a hang-up (F8; S3 in channel.pxd).
+C4  A channel's socket signals the thread that `shm_signals` named with every byte that comes,
+    drained or not.  So that the socket never fills up, which would swallow the byte, `shm_watch`
+    drains those whose waiting flag was taken.  What is said in more than a byte, and a goodbye, is
+    left for `heed`, and with it whatever comes behind.
 """
 from libc.errno cimport EHOSTUNREACH, EINTR, EINVAL, ENOMEM, errno
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport realloc
 from libc.string cimport memset
 
 from pyrdv.fabrics.contract cimport (
     ACCESS_LOCAL, ACCESS_REMOTE_READ, ACCESS_REMOTE_WRITE, FABRIC_AGAIN, FABRIC_FAILED,
-    FABRIC_INVALID, FABRIC_LOST, FABRIC_OK, LACK_ACCEPT, LACK_CONNECT, fabric_t, lack_ends, region)
+    FABRIC_INVALID, FABRIC_LOST, FABRIC_OK, LACK_ACCEPT, LACK_CONNECT, WATCHED, fabric_t,
+    lack_ends, region)
 from pyrdv.fabrics.shm.admission cimport (
     WATCH_DOOR, WATCH_INTO, WATCH_OUT, WATCH_TIMER, admission_arm, admission_close,
     admission_open, admission_timer, admit_all, admit_some, unwatch, watch)
 from pyrdv.fabrics.shm.channel cimport (
-    announce_then_look, end_peer, entry_t, note32, observe32, outbound_t, peer_t, publish32,
-    refresh_room, ring_doorbell, shm_t)
+    announce_then_look, end_peer, entry_t, glance32, note32, observe32, outbound_t, peer_t,
+    publish32, refresh_room, ring_doorbell, shm_t)
 from pyrdv.fabrics.shm.datapath cimport datapath_ready
 from pyrdv.fabrics.shm.doors cimport address_t, credentials_t, reach
 from pyrdv.fabrics.shm.lacks cimport (
@@ -51,9 +56,17 @@ cdef extern from "<sys/epoll.h>" nogil:
 cdef extern from "<unistd.h>" nogil:
     int close(int fd)
 
+cdef extern from "<sys/socket.h>" nogil:
+    int MSG_DONTWAIT, MSG_PEEK, MSG_TRUNC
+    ssize_t recv(int fd, void *data, size_t length, int flags)
+
+cdef extern from "signals.h" nogil:
+    int descriptor_signals(int fd, int thread, int signal)
+
 
 cdef enum:
     EVENTS = 32
+    DOORBELLS = 4       # that one watch takes from a socket; one comes per arming
 
 
 cdef int control_open(shm_t *self) noexcept nogil:
@@ -323,6 +336,59 @@ cdef void shm_disarm(fabric_t *base) noexcept nogil:
     cdef shm_t *self = <shm_t *> base
     set_waiting(self, 0)
     shm_maintain(base)
+
+
+cdef void drain_doorbells(int fd) noexcept nogil:
+    cdef uint8_t data
+    cdef int _i
+    for _i in range(DOORBELLS):
+        if recv(fd, &data, 1, MSG_DONTWAIT | MSG_PEEK | MSG_TRUNC) != 1:
+            return
+        recv(fd, &data, 1, MSG_DONTWAIT)
+
+
+cdef void take_doorbells(const peer_t *peer) noexcept nogil:
+    """C4.  The flag is taken before the byte comes: one may be left for the next time."""
+    if peer.into != NULL and peer.into.fd >= 0 \
+            and not glance32(&peer.into.segment.consumer_waiting) \
+            and not observe32(&peer.into.segment.producer_bye):
+        drain_doorbells(peer.into.fd)
+    if peer.out != NULL and peer.out.fd >= 0 and (peer.out.starved or peer.out.first != NULL) \
+            and not glance32(&peer.out.segment.producer_waiting) \
+            and not observe32(&peer.out.segment.consumer_bye):
+        drain_doorbells(peer.out.fd)
+
+
+cdef int64_t shm_watch(fabric_t *base) noexcept nogil:
+    cdef shm_t *self = <shm_t *> base
+    cdef uint32_t i
+    cdef bint ready
+    for i in range(base.size):
+        take_doorbells(&self.peers[i])
+    set_waiting(self, 1)
+    ready = datapath_ready(self)
+    for i in range(base.size):
+        if self.peers[i].out != NULL and room_came(self.peers[i].out):
+            ready = True
+    return 0 if ready else WATCHED
+
+
+cdef int shm_signals(fabric_t *base, int thread, int signal) noexcept nogil:
+    cdef shm_t *self = <shm_t *> base
+    cdef uint32_t i
+    cdef const peer_t *peer
+    cdef int status = FABRIC_OK
+    self.signal_thread = thread
+    self.signal = signal
+    for i in range(base.size):
+        peer = &self.peers[i]
+        if peer.out != NULL and peer.out.fd >= 0 \
+                and descriptor_signals(peer.out.fd, thread, signal):
+            status = FABRIC_INVALID
+        if peer.into != NULL and peer.into.fd >= 0 \
+                and descriptor_signals(peer.into.fd, thread, signal):
+            status = FABRIC_INVALID
+    return status
 
 
 cdef int shm_register(fabric_t *base, void *address, uint64_t length, int access,

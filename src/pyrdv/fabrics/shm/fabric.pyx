@@ -17,7 +17,7 @@ from pyrdv.fabrics.shm.channel cimport (
     shm_bulk_size, shm_packet_max)
 from pyrdv.fabrics.shm.control cimport (
     control_close, control_open, shm_arm, shm_connect, shm_deregister, shm_disarm,
-    shm_disconnect, shm_maintain, shm_register)
+    shm_disconnect, shm_maintain, shm_register, shm_signals, shm_watch)
 from pyrdv.fabrics.shm.datapath cimport shm_discard, shm_poll, shm_post, shm_release
 from pyrdv.fabrics.shm.doors cimport NAME_MAX_BYTES, address_t, open_doors
 from pyrdv.fabrics.shm.lacks cimport lack_words, last_words, words_say
@@ -48,6 +48,8 @@ OPS.disconnect = shm_disconnect
 OPS.maintain = shm_maintain
 OPS.arm = shm_arm
 OPS.disarm = shm_disarm
+OPS.watch = shm_watch
+OPS.signals = shm_signals
 
 cdef dict MODES = {"off": 0, "auto": 1, "on": 2}
 

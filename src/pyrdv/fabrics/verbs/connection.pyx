@@ -38,6 +38,7 @@ from pyrdv.fabrics.verbs.librdmacm cimport (
 from pyrdv.fabrics.verbs.link cimport link_bury, link_down, link_free, links_settle, now_ns
 from pyrdv.fabrics.verbs.memory cimport memory_close
 from pyrdv.fabrics.verbs.posting cimport link_fail, link_owe
+from pyrdv.fabrics.verbs.queue_pair cimport events_acknowledge
 from pyrdv.fabrics.verbs.silence cimport (
     SILENCE_ASK, SILENCE_LOST, silence_ends, silence_judge)
 from pyrdv.fabrics.verbs.state cimport (
@@ -343,9 +344,10 @@ cdef void device_close(verbs_t *f) noexcept nogil:
     cdef rdma_cm_id *ident = f.listener
     cdef rdma_cm_id *next
     cdef uint32_t i
-    for i in range(f.cq_count):
-        f.lib.ibv_destroy_cq(f.cqs[i])
-    f.cq_count = 0
+    events_acknowledge(f)       # or the destruction would wait for that
+    for i in range(f.queue_count):
+        f.lib.ibv_destroy_cq(f.queues[i].cq)
+    f.queue_count = 0
     memory_close(f)
     while ident != NULL:
         next = <rdma_cm_id *> ident.context
@@ -415,7 +417,7 @@ cdef void connection_abandon(verbs_t *f) noexcept nogil:
         close(f.events.fd)
     if f.door != NULL:
         close(f.door.fd)
-    f.cq_count = 0
+    f.queue_count = 0
     f.context = NULL
     f.channel = NULL
     f.events = NULL

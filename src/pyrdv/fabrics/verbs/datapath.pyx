@@ -272,9 +272,9 @@ cdef int drain(verbs_t *f) noexcept nogil:
     cdef int j
     cdef int _round
     cdef int total = 0
-    for i in range(f.cq_count):
+    for i in range(f.queue_count):
         for _round in range(DRAIN_ROUNDS):
-            n = ibv_poll_cq(f.cqs[i], CQ_BATCH, wc)
+            n = ibv_poll_cq(f.queues[i].cq, CQ_BATCH, wc)
             if n <= 0:
                 break
             for j in range(n):

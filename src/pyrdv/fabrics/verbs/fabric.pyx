@@ -20,17 +20,16 @@ from pyrdv.fabrics.verbs.connection cimport (
     verbs_connect, verbs_disconnect)
 from pyrdv.fabrics.verbs.datapath cimport drain, verbs_poll, verbs_release
 from pyrdv.fabrics.verbs.joining cimport ROUTES, routes_t
-from pyrdv.fabrics.verbs.libibverbs cimport (
-    ibv_cq, ibv_device_attr, ibv_port_attr, ibv_wc_status)
+from pyrdv.fabrics.verbs.libibverbs cimport ibv_device_attr, ibv_port_attr, ibv_wc_status
 from pyrdv.fabrics.verbs.library cimport verbs_table
 from pyrdv.fabrics.verbs.librdmacm cimport sockaddr_storage
 from pyrdv.fabrics.verbs.memory cimport verbs_deregister, verbs_flush, verbs_register
-from pyrdv.fabrics.verbs.opening cimport (
-    connection_listen, connection_open, connection_prepare)
+from pyrdv.fabrics.verbs.opening cimport connection_listen, connection_open, connection_prepare
 from pyrdv.fabrics.verbs.sending cimport verbs_post
-from pyrdv.fabrics.verbs.sleeping cimport verbs_arm, verbs_disarm, verbs_maintain
+from pyrdv.fabrics.verbs.sleeping cimport (
+    verbs_arm, verbs_disarm, verbs_maintain, verbs_signals, verbs_watch)
 from pyrdv.fabrics.verbs.state cimport (
-    FAIL_NONE, FAIL_TRANSPORT, LINK_UP, PACKET_ROOM, link_t, peer_t, qp_t, tag_t)
+    FAIL_NONE, FAIL_TRANSPORT, LINK_UP, PACKET_ROOM, link_t, peer_t, qp_t, queue_t, tag_t)
 
 from pyrdv.fabrics.verbs import library
 from pyrdv.fabrics.verbs.addresses import pack_address, parse_address
@@ -78,6 +77,8 @@ OPS.disconnect = verbs_disconnect
 OPS.maintain = verbs_maintain
 OPS.arm = verbs_arm
 OPS.disarm = verbs_disarm
+OPS.watch = verbs_watch
+OPS.signals = verbs_signals
 
 cdef dict MODES = {"off": 0, "auto": 1, "on": 2}
 
@@ -127,8 +128,7 @@ cdef class VerbsFabric(Fabric):
         For a rank outside ``0 <= rank < size``, an unknown `ring`, a timeout
         that is not positive, or a device, port or GID that is not there.
     OSError
-        If libraries, devices or usable addresses are missing, or the system
-        refuses resources.
+        If libraries, devices, usable addresses or resources of the system are missing.
     """
 
     def __cinit__(self, rank, size, bytes token, *, device="", port=0, gid=-1, ring="auto",
@@ -177,15 +177,14 @@ cdef class VerbsFabric(Fabric):
         self.state.links = <link_t **> calloc(room, sizeof(link_t *))
         self.state.tags = <tag_t *> calloc(room, sizeof(tag_t))
         self.state.base.lacks = <uint8_t *> calloc(size, sizeof(uint8_t))
-        self.state.cqs = <ibv_cq **> calloc(room, sizeof(ibv_cq *))
-        self.state.cq_sharers = <uint32_t *> calloc(room, sizeof(uint32_t))
+        self.state.queues = <queue_t *> calloc(room, sizeof(queue_t))
         self.state.busy = <link_t **> calloc(room, sizeof(link_t *))
         self.state.needy = <link_t **> calloc(room, sizeof(link_t *))
         self.state.granted = <link_t **> calloc(room, sizeof(link_t *))
         if (self.state.peers == NULL or self.state.links == NULL or self.state.tags == NULL
-                or self.state.cqs == NULL or self.state.cq_sharers == NULL
-                or self.state.busy == NULL or self.state.needy == NULL
-                or self.state.granted == NULL or self.state.base.lacks == NULL):
+                or self.state.queues == NULL or self.state.busy == NULL
+                or self.state.needy == NULL or self.state.granted == NULL
+                or self.state.base.lacks == NULL):
             raise MemoryError(f"no memory for a verbs fabric of {size} ranks")
 
     cdef _derive(self, bytes token):
@@ -248,8 +247,7 @@ cdef class VerbsFabric(Fabric):
         free(self.state.peers)
         free(self.state.links)
         free(self.state.tags)
-        free(self.state.cqs)
-        free(self.state.cq_sharers)
+        free(self.state.queues)
         free(self.state.busy)
         free(self.state.needy)
         free(self.state.granted)

@@ -4,7 +4,7 @@ from libc.errno cimport EADDRNOTAVAIL, ENODEV, ENOMEM, errno
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.string cimport strncmp
 
-from pyrdv.fabrics.contract cimport CAP_SOFT
+from pyrdv.fabrics.contract cimport CAP_HELD, CAP_SOFT
 from pyrdv.fabrics.verbs.libibverbs cimport IBV_TRANSPORT_IWARP, ibv_device_attr
 from pyrdv.fabrics.verbs.librdmacm cimport RDMA_PS_TCP, rdma_cm_id, sockaddr, sockaddr_storage
 from pyrdv.fabrics.verbs.state cimport RXE_VENDOR, SIW_VENDOR, verbs_t
@@ -99,6 +99,8 @@ cdef int connection_prepare(verbs_t *f) noexcept nogil:
         return -1
     f.soft_fence = attr.vendor_id == SIW_VENDOR
     f.frail_fence = attr.vendor_id == RXE_VENDOR
+    if f.soft_fence:
+        f.base.capabilities |= CAP_HELD
     if f.soft_fence or f.frail_fence:
         f.base.capabilities |= CAP_SOFT
     f.reads_max = <uint32_t> max(1, min(READS_MAX, attr.max_qp_rd_atom))

@@ -6,7 +6,8 @@ from libc.stdint cimport uint32_t
 from pyrdv.fabrics.verbs.state cimport qp_t, verbs_t
 
 
-# All are ``call``.  A problem is 0, or equipment << 16 | errno and f.base.error.
+# All are ``call``, unless they say *step*.  A problem is 0, or equipment << 16 | errno and
+# f.base.error.
 
 cdef inline int lacking(verbs_t *f, int what, int error) noexcept nogil:
     # Some libraries return no errno; a code of 0 would mean success.
@@ -17,6 +18,10 @@ cdef inline int lacking(verbs_t *f, int what, int error) noexcept nogil:
 cdef void qp_tag(verbs_t *f, qp_t *qp, uint32_t index) noexcept nogil
 # A completion queue for `qp`; a problem.
 cdef int qp_provide(verbs_t *f, qp_t *qp) noexcept nogil
+# step.  Take the events that the completion channel tells.
+cdef void events_take(verbs_t *f) noexcept nogil
+# Acknowledge those that were taken, without which no completion queue can be destroyed.
+cdef void events_acknowledge(verbs_t *f) noexcept nogil
 # Make the ibv_qp of `qp`, which has an id and a completion queue; a problem.
 cdef int qp_make(verbs_t *f, qp_t *qp) noexcept nogil
 # Whether that would succeed, without an id; a problem.

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The life of one queue pair: tag, completion queue, making, end (K2, K3, K5 in link.pyx)."""
+"""The life of one queue pair: tag, completion queue, making, end (K2, K3, K5 in link.pyx; W6)."""
 from libc.errno cimport EAGAIN, EBUSY, EMFILE, ENOSPC, errno
 from libc.stdint cimport uint32_t
 from libc.string cimport memset
@@ -8,8 +8,8 @@ from pyrdv.fabrics.verbs.libibverbs cimport (
     IBV_QP_STATE, IBV_QPS_ERR, IBV_QPT_RC, ibv_cq, ibv_device_attr, ibv_qp, ibv_qp_attr,
     ibv_qp_init_attr, ibv_req_notify_cq)
 from pyrdv.fabrics.verbs.state cimport (
-    CONTROL_SLOTS, CQ_SHARERS, LACK_CQ, LACK_QP, SQ_DEPTH, SQ_READ, SQ_WRITE, qp_t, sq_entry_t,
-    verbs_t)
+    CONTROL_SLOTS, CQ_SHARERS, LACK_CQ, LACK_QP, SQ_DEPTH, SQ_READ, SQ_WRITE, qp_t, queue_t,
+    sq_entry_t, verbs_t)
 
 
 cdef enum:
@@ -32,35 +32,55 @@ cdef int make_cq(verbs_t *f, uint32_t each) noexcept nogil:
             return lacking(f, LACK_CQ, ENOSPC)
         if <uint32_t> attr.max_cqe < each * wanted:
             wanted = <uint32_t> attr.max_cqe // each
-    cq = f.lib.ibv_create_cq(f.context, <int> (each * wanted), NULL, f.channel, 0)
+    # Its events tell the number of the queue.
+    cq = f.lib.ibv_create_cq(f.context, <int> (each * wanted), <void *> <size_t> f.queue_count,
+                             f.channel, 0)
     if cq == NULL:
         return lacking(f, LACK_CQ, errno)
     if f.armed:
         ibv_req_notify_cq(cq, 0)
-    f.cqs[f.cq_count] = cq
-    f.cq_sharers[f.cq_count] = 0
-    f.cq_count += 1
+    f.queues[f.queue_count].cq = cq
+    f.queues[f.queue_count].sharers = f.queues[f.queue_count].taken = 0
+    f.queue_count += 1
     return 0
+
+
+cdef void events_take(verbs_t *f) noexcept nogil:
+    # The descriptor does not block: the loop ends when nothing is left.
+    cdef ibv_cq *cq
+    cdef void *number
+    while f.channel != NULL and f.lib.ibv_get_cq_event(f.channel, &cq, &number) == 0:
+        f.queues[<size_t> number].taken += 1
+
+
+cdef void events_acknowledge(verbs_t *f) noexcept nogil:
+    cdef queue_t *queue
+    cdef uint32_t i
+    for i in range(f.queue_count):
+        queue = &f.queues[i]
+        if queue.taken:
+            f.lib.ibv_ack_cq_events(queue.cq, queue.taken)
+            queue.taken = 0
 
 
 cdef int qp_provide(verbs_t *f, qp_t *qp) noexcept nogil:
     cdef uint32_t each = qp.link.recv_slots + CONTROL_SLOTS + SQ_DEPTH
     cdef uint32_t i
     cdef int problem
-    for i in range(f.cq_count):
-        if (f.cq_sharers[i] + 1) * each <= <uint32_t> f.cqs[i].cqe:
-            qp.cq = i
+    for i in range(f.queue_count):
+        if (f.queues[i].sharers + 1) * each <= <uint32_t> f.queues[i].cq.cqe:
+            qp.queue = i
             return 0
     problem = make_cq(f, each)
-    qp.cq = f.cq_count - 1
+    qp.queue = f.queue_count - 1
     return problem
 
 
 cdef void describe_qp(const verbs_t *f, const qp_t *qp, uint32_t size,
                       ibv_qp_init_attr *out) noexcept nogil:
     memset(out, 0, sizeof(ibv_qp_init_attr))
-    out.send_cq = f.cqs[qp.cq]
-    out.recv_cq = f.cqs[qp.cq]
+    out.send_cq = f.queues[qp.queue].cq
+    out.recv_cq = f.queues[qp.queue].cq
     out.qp_type = IBV_QPT_RC
     out.cap.max_send_wr = SQ_DEPTH
     out.cap.max_recv_wr = qp.link.recv_slots + CONTROL_SLOTS
@@ -78,7 +98,7 @@ cdef int qp_make(verbs_t *f, qp_t *qp) noexcept nogil:
         describe_qp(f, qp, size, &attr)
         if f.lib.rdma_create_qp(qp.id, f.pd, &attr) == 0:
             qp.inline_max = size
-            f.cq_sharers[qp.cq] += 1
+            f.queues[qp.queue].sharers += 1
             return 0
         problem = errno
         if size == 0 or problem == EAGAIN or problem == EMFILE or problem == EBUSY:
@@ -126,7 +146,7 @@ cdef bint transfers_flushed(const qp_t *qp) noexcept nogil:
 cdef void qp_destroy(verbs_t *f, qp_t *qp) noexcept nogil:
     if qp.id != NULL and qp.id.qp != NULL:
         f.lib.rdma_destroy_qp(qp.id)
-        f.cq_sharers[qp.cq] -= 1
+        f.queues[qp.queue].sharers -= 1
 
 
 cdef void qp_bury(verbs_t *f, qp_t *qp) noexcept nogil:

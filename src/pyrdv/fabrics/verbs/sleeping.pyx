@@ -15,15 +15,20 @@ W4  Ring writes raise no completion.  So a sleeper first withdraws its rings:
     before).
 W5  Silence, and connections being set up: the timer lets connection_turn ask
     whether the peers live, and try again.
+W6  A step that watches arms the queues and withdraws the rings, too: the completion channel
+    signals by itself.  The timer does not, so whoever watches looks again by a timer of his own.
+    A step takes its events, and counts them: they are acknowledged by calls, and before the queues
+    are destroyed, for that takes a mutex and a condition of the library, which no handler may.
 """
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_OK, fabric_t
+from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_INVALID, FABRIC_OK, WATCHED, fabric_t
 from pyrdv.fabrics.verbs.connection cimport connection_due, connection_turn
 from pyrdv.fabrics.verbs.datapath cimport deliverable, drain
-from pyrdv.fabrics.verbs.libibverbs cimport ibv_cq, ibv_req_notify_cq
+from pyrdv.fabrics.verbs.libibverbs cimport ibv_req_notify_cq
 from pyrdv.fabrics.verbs.memory cimport memory_flush
 from pyrdv.fabrics.verbs.posting cimport link_owe
+from pyrdv.fabrics.verbs.queue_pair cimport events_acknowledge, events_take
 from pyrdv.fabrics.verbs.state cimport (
     OWE_GRANT, OWE_SLEEP, RING_CLOSED, RING_GRANTED, RING_REVOKING, link_t, verbs_t)
 
@@ -36,6 +41,9 @@ cdef extern from "<sys/timerfd.h>" nogil:
         timespec it_interval
         timespec it_value
     int timerfd_settime(int fd, int flags, const itimerspec *value, itimerspec *old)
+
+cdef extern from "signals.h" nogil:
+    int descriptor_signals(int fd, int thread, int signal)
 
 cdef extern from "<unistd.h>" nogil:
     ssize_t read(int fd, void *data, size_t length)
@@ -84,8 +92,8 @@ cdef int verbs_arm(fabric_t *self) noexcept nogil:
     if deliverable(f):
         return FABRIC_AGAIN
     f.armed = 1
-    for i in range(f.cq_count):
-        ibv_req_notify_cq(f.cqs[i], 0)
+    for i in range(f.queue_count):
+        ibv_req_notify_cq(f.queues[i].cq, 0)
     wait = <uint64_t> connection_due(f)
     if rings_withdraw(f):
         wait = min(wait, f.backoff)
@@ -100,25 +108,50 @@ cdef int verbs_arm(fabric_t *self) noexcept nogil:
     return FABRIC_OK
 
 
+cdef int64_t verbs_watch(fabric_t *self) noexcept nogil:
+    cdef verbs_t *f = <verbs_t *> self
+    cdef int64_t wait = WATCHED
+    cdef uint32_t i
+    events_take(f)
+    drain(f)
+    if deliverable(f):
+        return 0
+    f.armed = 1
+    for i in range(f.queue_count):
+        ibv_req_notify_cq(f.queues[i].cq, 0)
+    if rings_withdraw(f):
+        wait = <int64_t> f.backoff
+        f.backoff = min(f.backoff * 2, <uint64_t> RING_LOOK_LAST)
+    drain(f)
+    if deliverable(f):
+        return 0
+    return min(wait, <int64_t> RING_LOOK_LAST) if f.needy_count else wait
+
+
+cdef int verbs_signals(fabric_t *self, int thread, int signal) noexcept nogil:
+    cdef verbs_t *f = <verbs_t *> self
+    if f.channel == NULL:
+        return FABRIC_OK if thread == 0 else FABRIC_INVALID
+    return FABRIC_INVALID if descriptor_signals(f.channel.fd, thread, signal) else FABRIC_OK
+
+
 cdef void verbs_disarm(fabric_t *self) noexcept nogil:
     cdef verbs_t *f = <verbs_t *> self
     cdef uint64_t drained
-    cdef ibv_cq *cq
-    cdef void *user
     if not f.armed:
         return
     f.armed = 0
     timer_set(f, 0)
     read(f.timer_fd, &drained, sizeof(drained))
     read(f.kick_fd, &drained, sizeof(drained))
-    # The descriptor does not block: the loop ends when nothing is left.
-    while f.channel != NULL and f.lib.ibv_get_cq_event(f.channel, &cq, &user) == 0:
-        f.lib.ibv_ack_cq_events(cq, 1)
+    events_take(f)
+    events_acknowledge(f)
 
 
 cdef int verbs_maintain(fabric_t *self) noexcept nogil:
     cdef verbs_t *f = <verbs_t *> self
     cdef int happened
     f.call_wanted = 0
+    events_acknowledge(f)
     happened = connection_turn(f)
     return happened + memory_flush(f)

@@ -22,7 +22,7 @@ V4a On siw a queue pair whose next work request waits behind a fence answers no 
     of its peer, so two ranks that read from each other would wait for ever (seen on
     kernels 6.1 and 7.3).  There (`soft_fence`) a SEND fenced by a READ is held back, and
     posted when the READs before it are complete; its credit, its send slot and its
-    place in the send queue are reserved meanwhile.
+    place in the send queue are reserved meanwhile.  Nobody but a poll posts it (CAP_HELD).
 V4b A READ is complete when its own completion says so, not when a later one comes:
     siw completes a SEND that was handed over although a READ before it is still out.
 V4c A fence of rxe counts the READs that are under way, not those before it.  If the
@@ -226,7 +226,7 @@ cdef struct qp_t:
     uint32_t reads_max
     char *slots                 # SEND_SLOTS, in link.memory
     uint32_t slots_key
-    uint32_t cq                 # index of its completion queue
+    uint32_t queue              # index of its completion queue
     char *held_memory           # HELD slots, only with `soft_fence`
     held_t held[16]
     sq_entry_t sq[256]
@@ -291,6 +291,11 @@ cdef struct link_t:
     uint32_t repost[64]         # receive slots to be posted again
     uint32_t repost_count
     qp_t qp
+
+cdef struct queue_t:            # a completion queue
+    ibv_cq *cq
+    uint32_t sharers            # queue pairs on it
+    uint32_t taken              # events of it that were taken, and not acknowledged yet (W6)
 
 cdef struct tag_t:              # which queue pair has a tag of this index (L4)
     qp_t *qp                    # NULL: free
@@ -367,9 +372,8 @@ cdef struct verbs_t:
     tag_t *tags                 # by index, that of the link
     uint32_t link_room          # of both
     uint32_t up                 # links in LINK_UP
-    ibv_cq **cqs
-    uint32_t *cq_sharers        # queue pairs on each
-    uint32_t cq_count
+    queue_t *queues
+    uint32_t queue_count
     link_t **busy               # room for link_room
     uint32_t busy_count
     uint32_t busy_next          # rotation

@@ -5,13 +5,13 @@
 mailbox, which is the delivered part of the channel's ring; `poll` shows the
 mailbox until `release`.
 """
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 from posix.unistd cimport read
 
 from pyrdv.fabrics.contract cimport (
     ACCESS_LOCAL, EVENT_CLOSED, EVENT_LOST, EVENT_PACKET, EVENT_READ, EVENT_WRITE, FABRIC_AGAIN,
-    FABRIC_FAILED, FABRIC_INVALID, FABRIC_LOST, FABRIC_OK, HEADER_MAX, WR_BEHIND, WR_FENCE,
+    FABRIC_FAILED, FABRIC_INVALID, FABRIC_LOST, FABRIC_OK, HEADER_MAX, WATCHED, WR_BEHIND, WR_FENCE,
     WR_READ, WR_SEND, WR_SIGNALED, WR_WRITE, completion, fabric_ops, fabric_t, work_request,
 )
 from pyrdv.instruments.sim.core cimport (
@@ -459,6 +459,14 @@ cdef int sim_arm(fabric_t *self) noexcept nogil:
     return FABRIC_OK
 
 
+cdef int64_t sim_watch(fabric_t *self) noexcept nogil:
+    return WATCHED if sim_arm(self) == FABRIC_OK else 0
+
+
+cdef int sim_signals(fabric_t *self, int thread, int signal) noexcept nogil:
+    return FABRIC_INVALID if thread else FABRIC_OK
+
+
 cdef void sim_disarm(fabric_t *self) noexcept nogil:
     cdef uint64_t count
     cdef sim_rank *rank = <sim_rank *>self
@@ -479,6 +487,8 @@ operations.disconnect = sim_disconnect
 operations.maintain = sim_maintain
 operations.arm = sim_arm
 operations.disarm = sim_disarm
+operations.watch = sim_watch
+operations.signals = sim_signals
 
 
 cdef const fabric_ops *sim_operations() noexcept nogil:
