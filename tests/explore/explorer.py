@@ -369,8 +369,7 @@ class Explorer:
         Of ``stops_sent`` and ``resumes_sent``, what some end had counted.
     """
 
-    #: Makes one run of a program.
-    run = Run
+    run = Run                       # what makes one run of a program
 
     def __init__(self, **network):
         self.network = network
@@ -379,8 +378,7 @@ class Explorer:
 
     def shortest(self, program, start=()):
         """Like `explore`, but the `Violation` is the one with the fewest actions."""
-        seen = set()
-        buffers = {}
+        seen, buffers = set(), {}
         queue = deque([tuple(start)])
         self.programs += 1
         while queue:
@@ -424,8 +422,7 @@ class Explorer:
         Violation
             At the first broken rule.
         """
-        seen = set()
-        buffers = {}
+        seen, buffers = set(), {}
         stack = [tuple(start)]
         self.programs += 1
         while stack:
