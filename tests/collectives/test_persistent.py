@@ -8,7 +8,7 @@ import pytest
 from pyrdv.api.buffers import IN_PLACE
 from pyrdv.api.ops import SUM, Op
 from pyrdv.api.persistent import Prequest
-from pyrdv.errors import CollectiveError, RequestError
+from pyrdv.errors import CollectiveError, FinalizedError, RequestError
 from tests.collectives.oracles import CALLS, values
 from tests.collectives.test_nonblocking import WORLDS, comms_of, finish, matrices, play, under_way
 from tests.collectives.test_refused import go_on
@@ -202,3 +202,12 @@ def test_refused_by_one(world):
         with pytest.raises(CollectiveError, match="rank 2"):
             w.run(*started(made[1:]))
         go_on(w, random.Random(8), comms, "allreduce")
+
+
+def test_after_the_end_of_the_world():
+    with KINDS["sim"](2, seed=9) as w:
+        made = [comm.Barrier_init() for comm in comms_of(w)]
+        finish(w, started(made))
+    for request in made:
+        with pytest.raises(FinalizedError):
+            request.Start()

@@ -416,6 +416,7 @@ cdef class CollectivePrequest(Prequest):
     """A persistent collective operation: a schedule that is made once."""
 
     cdef Request begin(self):
+        self.comm.ready()
         return self.schedule.launch()
 
     cdef int startable(self) except -1:
@@ -437,12 +438,12 @@ cdef class CollectivePrequest(Prequest):
         self.schedule = None
 
 
-def persistent(Schedule schedule not None):
-    """A persistent request that starts a schedule, as often as it is wanted."""
+def persistent(Comm comm not None, Schedule schedule not None):
+    """A persistent request that starts a schedule of `comm`, as often as it is wanted."""
     cdef CollectivePrequest request = CollectivePrequest.__new__(CollectivePrequest)
     schedule.kept = True
     schedule.gone()
     request.schedule = schedule
-    request.comm = schedule.view
+    request.comm = comm
     request.made = True
     return request

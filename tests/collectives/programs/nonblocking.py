@@ -153,6 +153,13 @@ def case_persistent(comm):
             assert (room == turn).all()
         for request in made:
             request.Free()
+    other = comm.Dup()
+    made = other.Barrier_init()
+    made.Start()
+    made.Wait()
+    other.Free()
+    with raises(errors.CommunicatorError):
+        made.Start()
 
 
 def case_shares_told_by_the_buffers(comm):

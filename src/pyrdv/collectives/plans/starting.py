@@ -111,4 +111,4 @@ def prepare(build, comm, kind, *args):
     CommunicatorError, FinalizedError, ForkedError
         The communicator cannot be used.
     """
-    return persistent(built(build, comm, kind, *args))
+    return persistent(comm, built(build, comm, kind, *args))
