@@ -35,7 +35,7 @@ def test_overlap(jobs):
     assert len(content["rows"]) == 4 * len(modes)
     for row in content["rows"]:
         lost = row["mode"] == "current" and row["side"] == "receiver"
-        assert row["moved"] == 0 if lost else row["moved"] > 0, row
+        assert row["moved"] == 0 if lost else row["moved"] > 0, (row["moved"], row)
         role = "target" if row["first"] == row["side"] else "posts"
         assert row["of_ceiling"] == pytest.approx(row["end_to_end"] / ceilings[role])
         assert row["transfer"] > 0

@@ -292,6 +292,15 @@ cdef class Schedule:
             self.help()
         return request
 
+    def failed(self, failure):
+        """A request of a call that does not start here; it raises `failure` where it ends."""
+        cdef CollectiveRequest request = CollectiveRequest.__new__(CollectiveRequest)
+        request.kind = self.kind
+        request.failures = [failure]
+        request.start(self.view, NULL, None, False)
+        request.error = OP_INVALID
+        return request
+
     def launch(self):
         """`start`, unless other members have said that the call failed; see there."""
         return self.start()

@@ -107,6 +107,8 @@ cdef int engine_recv_matched(engine_t *e, message_t *m, void *room, uint64_t len
 # out of the queue.  Returns whether one was found.
 cdef bint engine_probe(engine_t *e, uint32_t peer, uint32_t context, int32_t tag,
                        envelope_t *envelope, message_t **taken) noexcept nogil
+# Whether such a message is here already, unexpected: no turn, no system call.
+cdef bint engine_holds(engine_t *e, uint32_t peer, uint32_t context, int32_t tag) noexcept nogil
 # Take back a receive that was not matched or a send that was not announced.
 # True: it completed as cancelled.  False: it was matched or announced; or an RTR must be revoked
 # first, and it ends as cancelled or, if its message was on the way, with that.

@@ -301,6 +301,14 @@ cdef bint engine_probe(engine_t *e, uint32_t peer, uint32_t context, int32_t tag
     return m != NULL
 
 
+cdef bint engine_holds(engine_t *e, uint32_t peer, uint32_t context, int32_t tag) noexcept nogil:
+    cdef bint held
+    engine_lock(&e.lock)
+    held = unexpected_find(e, context, peer, tag) != NULL
+    engine_unlock(&e.lock)
+    return held
+
+
 cdef bint engine_cancel(engine_t *e, op_t *op) noexcept nogil:
     cdef call_t *call
     cdef bint done = False

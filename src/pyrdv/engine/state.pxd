@@ -462,6 +462,7 @@ cdef struct engine_t:
     uint32_t longer             # doublings of that; a hint, noted and glanced at without the lock
     ticks_scale ticks           # written by holders of the GIL, not of the lock
     uint64_t look_ns            # calls look after the peers so often; 0: by turns only
+    uint64_t calm_until         # ticks; before, turns look at no fabric that is calm
     uint64_t look_ticks         # the same in ticks
     uint64_t looked             # ticks of the last such look
     uint32_t calls              # how often such threads were called

@@ -64,6 +64,7 @@ cdef const table_t *TABLE = protocol_table()
 cdef enum:
     IDLE_MASK = 1023            # turns without an event between two looks for connections
     BUSY_MASK = 255             # the same for turns with events
+    CALM_US = 500               # and at least this apart, while nobody connects or leaves
     RETRY_US = 1000             # between two tries of a connection that the system refuses
     TURN_MOVES = 32             # further steps of one turn while READs or WRITEs need polls
 
@@ -324,6 +325,22 @@ cdef int maintain(call_t *call) noexcept nogil:
     return happened
 
 
+cdef int look_around(call_t *call) noexcept nogil:
+    """`maintain` of what is due: a look costs system calls, which small messages would feel."""
+    cdef engine_t *e = &call.engine
+    cdef int i
+    cdef int happened = 0
+    cdef uint64_t now = ticks_now()
+    cdef bint due = now >= e.calm_until
+    if due:
+        e.calm_until = now + CALM_US * e.ticks.per_us
+    for i in range(e.fabric_count):
+        if due or not e.fabrics[i].calm:
+            happened += e.fabrics[i].ops.maintain(e.fabrics[i])
+            e.stirred = 1
+    return happened
+
+
 cdef int keep_moving(call_t *call) noexcept nogil:
     cdef engine_t *e = &call.engine
     # A call that comes rarely must not move one chunk each time.
@@ -354,11 +371,11 @@ cdef int turn(call_t *call) noexcept nogil:
     if happened:
         adjust32(&e.busy_turns, 1)
         if not e.busy_turns & BUSY_MASK:
-            maintain(call)
+            look_around(call)
     else:
         e.idle_turns += 1
         if not e.idle_turns & IDLE_MASK:
-            happened = maintain(call)
+            happened = look_around(call)
     if happened:
         e.stirred = 1
     e.unsettled = happened != 0

@@ -184,6 +184,8 @@ cdef struct fabric_t:
     uint8_t *lacks          # lack_flags of each peer; NULL: this fabric never lacks anything
     uint32_t lacking        # peers with any of them
     uint32_t carried        # grows with each piece of a transfer that `poll` has moved (CAP_POLLED)
+    uint8_t calm            # `maintain` saw no connection that comes up or ends, and need not be
+                            # called soon; the fabric takes it back when that changes
 
 
 cdef inline void lack_begins(fabric_t *self, uint32_t peer, int flag) noexcept nogil:

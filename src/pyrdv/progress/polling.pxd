@@ -37,7 +37,7 @@ cdef void patience_looks(const engine_t *e, patience_t *p) noexcept nogil
 # The waiter looked and found nothing: pause as fits, at most about 100 ms.
 # True: it slept, so signals and notices deserve a look.
 cdef bint pause(engine_t *e, patience_t *p) noexcept nogil
-# Whether it names something to read.
+# Whether it names something to read, of what is here already.
 cdef bint bell_rings(engine_t *e, const bell_t *bell) noexcept nogil
 # Wait for `op`.  Returns when it is complete (or was released by another
 # thread).  Raises what a signal handler raises; the op is then as it was.

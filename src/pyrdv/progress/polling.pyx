@@ -20,7 +20,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from pyrdv.engine.calls cimport (
     cpu_relax, engine_abandon, engine_awaits, engine_deaths, engine_hopeless, engine_peer_ended,
-    engine_peers_left, engine_probe, engine_room, engine_test, engine_turn, envelope_t)
+    engine_holds, engine_peers_left, engine_room, engine_test, engine_turn)
 from pyrdv.engine.engine cimport Engine
 from pyrdv.engine.lacking cimport complain
 from pyrdv.engine.sleeping cimport sleep_finish, sleep_prepare
@@ -223,9 +223,8 @@ cdef int wait(Engine engine, op_t *op, uint32_t generation) except -1:
 
 
 cdef bint bell_rings(engine_t *e, const bell_t *bell) noexcept nogil:
-    cdef envelope_t envelope
-    return glance32(bell.rung) != bell.heard or engine_probe(
-        e, ANY_PEER, bell.context, bell.tag, &envelope, NULL)
+    return glance32(bell.rung) != bell.heard or engine_holds(
+        e, ANY_PEER, bell.context, bell.tag)
 
 
 cdef bint attend(engine_t *e, op_t *op, uint32_t generation, patience_t *p, bell_t *bell,

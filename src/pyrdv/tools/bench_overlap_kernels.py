@@ -9,9 +9,9 @@ What must hold:
 1. Both ranks call the same function with the same arguments.
 2. Computation is a number of units of `Work`: it takes the processor for as long as it needs and
    never looks at a clock, so a transfer that takes the processor away from it makes it longer.
-3. Who comes first is forced by work as well: after a barrier the early side makes its call at once
-   and the late side first works for `lead`, in which the early side's packet arrives.  So no call
-   of the library sees that packet before the late side's own call does.
+3. Who comes first is forced by work as well: the late side lets the early one go (`let_go`) and
+   works for `lead`, in which the early side's packet arrives.  So no call of the library sees that
+   packet before the late side's own call does.
 4. If the early side is the one that computes, it works for `lead` too, between its call and the
    begin of what is measured.  So on both sides the measured time has the same beginning, the moment
    in which the late side calls, and the time of the early call is added to it.
@@ -205,8 +205,9 @@ def messages(comm, scene, work, units, size, count, told=None):
         mark = number % 250 + 1
         if me == SENDER:
             buffer.fill(mark)
-        together(comm)
+        gone = let_go(comm, me == scene.first)
         own.append(stage(scene, me, work, units, begin, finish, look))
+        gone.Wait()
         check(buffer, mark)
     found = (told or comm).gather([tuple(turn) for turn in own], root=0)
     if rank:
@@ -247,6 +248,27 @@ def together(comm):
     sent = comm.Isend(np.zeros(1, np.uint8), peer, READY)
     while not (received.Test() and sent.Test()):
         os.sched_yield()
+
+
+def let_go(comm, early):
+    """Meet the other one of two ranks; who is not `early` leaves half a trip before the other.
+
+    The early side waits for a message that is the late side's last call.  If both left one meeting,
+    the scheduler could keep the late side in it until the early side's next packet is there.
+
+    Returns
+    -------
+    Request
+        Of that message, for a Wait when all is over.
+    """
+    together(comm)
+    peer, byte = 1 - comm.Get_rank(), np.zeros(1, np.uint8)
+    if not early:
+        return comm.Isend(byte, peer, READY)
+    received = comm.Irecv(byte, peer, READY)
+    while not received.Test():
+        os.sched_yield()
+    return received
 
 
 def check(buffer, mark):

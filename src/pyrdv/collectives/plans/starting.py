@@ -9,7 +9,8 @@ What must hold:
    receive on the other side, and those between two ranks are in one order.
 4. No memory is sent from and written to, or written to twice, in one round.
 5. A member whose call cannot start tells each other member directly (`aftermath`), and raises.  The
-   calls of those that are not done with theirs fail.
+   calls of those that are not done with theirs fail, where they end: also of those that begin them
+   later.
 """
 
 from pyrdv.api.schedule import Schedule, persistent
@@ -47,7 +48,7 @@ class Plan(Schedule):
         self.leave()
 
     def launch(self):
-        """Start it, unless it failed on another rank before; errors as `start`."""
+        """Start it, unless it failed on another rank before: then its request says so."""
         failure = None
         self.enter()                # before alarms are read, which are for this call, too
         try:
@@ -60,11 +61,7 @@ class Plan(Schedule):
             self.refuse(error)
             raise
         self.leave()
-        try:
-            raise failure
-        finally:
-            # An exception that its own frame names is a cycle, which keeps the user's buffers.
-            del failure
+        return self.failed(failure)
 
     def private(self, view):
         """A copy of some bytes that is made whenever the schedule starts."""
@@ -95,10 +92,6 @@ def start(build, comm, kind, *args):
     ------
     CommunicatorError, FinalizedError, ForkedError
         The communicator cannot be used.
-    CollectiveError
-        It failed on another rank already.
-    PeerLostError
-        A member is gone.
     """
     return built(build, comm, kind, *args).launch()
 

@@ -201,11 +201,13 @@ cdef int connection_turn(verbs_t *f) noexcept nogil:
     cdef pollfd watched[3]
     cdef int happened = 0
     cdef int came = 0
+    # Where a look at the clock is a system call, one more is felt by each small message.
+    cdef int64_t now = now_ns()
     if f.events == NULL:
-        return look_around(f, now_ns())
+        return look_around(f, now)
     watched[0] = pollfd(f.events.fd, POLLIN, 0)
     watched[1] = pollfd(f.context.async_fd if f.context != NULL else -1, POLLIN, 0)
-    watched[2] = pollfd(door_fd(f, now_ns()), POLLIN, 0)
+    watched[2] = pollfd(door_fd(f, now), POLLIN, 0)
     if poll(watched, 3, 0) > 0:
         if watched[0].revents:
             happened += hear(f)
@@ -213,18 +215,31 @@ cdef int connection_turn(verbs_t *f) noexcept nogil:
             happened += hear_device(f)
         if watched[2].revents:
             came = hear_door(f)
+        now = now_ns()
     f.crowded = f.crowded + 1 if happened >= EVENTS else 0
     if f.crowded % CROWD:
+        f.base.calm = 0
         return happened + came      # N7
-    return happened + came + look_around(f, now_ns())
+    return happened + came + look_around(f, now)
+
+
+cdef inline bint moving(const verbs_t *f, const link_t *link) noexcept nogil:
+    """Whether `link` comes up or ends, so that `connection_turn` has to come back soon."""
+    return link.state != LINK_DOWN and (
+        link.state != LINK_UP or link.failure != FAIL_NONE or link.ending
+        or f.peers[link.peer].leaving)
 
 
 cdef int look_around(verbs_t *f, int64_t now) noexcept nogil:
     cdef uint32_t i
     cdef int happened = 0
+    cdef bint calm = True
     for i in range(f.link_room):
         if f.links[i] != NULL:
             happened += look(f, f.links[i], now)
+        if f.links[i] != NULL and moving(f, f.links[i]):
+            calm = False
+    f.base.calm = calm and not f.call_wanted
     return happened
 
 
@@ -283,6 +298,7 @@ cdef void verbs_disconnect(fabric_t *self, uint32_t peer) noexcept nogil:
     if peer >= self.size or peer == self.rank or f.peers[peer].leaving:
         return
     f.peers[peer].leaving = 1
+    f.base.calm = 0
     link = f.peers[peer].link
     if link != NULL and link.state == LINK_UP:
         link_owe(f, link, OWE_BYE)

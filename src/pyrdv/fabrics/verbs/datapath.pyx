@@ -351,6 +351,7 @@ cdef int tell_end(verbs_t *f, link_t *link, completion *out) noexcept nogil:
             f.peers[link.peer].link = NULL
     if link.state == LINK_DOWN:
         f.call_wanted = 1
+        f.base.calm = 0
     return n
 
 

@@ -140,6 +140,7 @@ cdef int join_again(verbs_t *f, uint32_t peer) noexcept nogil:
     cdef peer_t *p = &f.peers[peer]
     cdef link_t *link = p.link
     cdef int problem
+    f.base.calm = 0
     if not link.active:
         link.active = 1
         link.heard_at = now_ns() + f.peer_timeout

@@ -157,6 +157,7 @@ cdef void link_fail(verbs_t *f, link_t *link, int failure, int status) noexcept 
         link.failure = <uint8_t> failure
         link.wc_status = status
     f.call_wanted = 1
+    f.base.calm = 0
     if f.armed:
         # Someone sleeps: the next call must be his.
         write(f.kick_fd, &one, sizeof(one))
