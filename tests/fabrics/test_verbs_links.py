@@ -156,6 +156,26 @@ def test_goodbye_before_the_connection_is_up(fabrics):
     assert end_of([drivers[0], drivers[1]], 0, 1) == CLOSED
 
 
+def test_calm_while_nobody_connects_or_leaves(fabrics):
+    """The engine looks for connections rarely then: it must not be said of a link that moves."""
+    drivers = fabrics(3)
+    assert drivers[0].connect(1) == AGAIN
+    assert not drivers[0].calm
+    connect(drivers, [(0, 1)])
+    until(lambda: drivers[0].calm and drivers[1].calm, drivers)
+    # Another one comes: who is asked learns of it in a look, and is calm again when that is over.
+    assert drivers[2].connect(0) == AGAIN
+    assert not drivers[2].calm
+    until(lambda: drivers[2].connect(0) == OK, drivers)
+    until(lambda: all(driver.calm for driver in drivers), drivers)
+    talk(drivers, 2, 0)
+    drivers[1].disconnect(0)
+    assert not drivers[1].calm
+    assert end_of(drivers, 0, 1) == CLOSED
+    # Its memory and its queue pair are given back by further looks.
+    until(lambda: drivers[0].calm, drivers)
+
+
 def test_goodbyes_of_both(fabrics):
     drivers = fabrics(2)
     connect(drivers)

@@ -72,10 +72,15 @@ def test_suite(suite, lab, tmp_path, say):
         last = (result.stdout.strip().splitlines() or ["no output"])[-1].strip("= ")
         say(f"lab suite {suite.name} on {device}: {last} (with boot {result.seconds:.1f} s) ")
     for device, result in results.items():
-        assert result.status == 0, f"on {device}:\n{result.report()}"
-        passed, skipped = _count(tmp_path / device / "report.xml")
+        report = tmp_path / device / "report.xml"
+        passed, skipped, failed = _outcomes(report) if report.exists() else (0, [], [])
+        for text in failed:
+            say(f"lab suite {suite.name} on {device}, FAILED: {text}")
+        # What failed stands first: logs are cut at their end.
+        whole = f"on {device}: {failed}\n{result.report()}"
+        assert result.status == 0 and not failed, whole
         assert not skipped, f"on {device}: {skipped}\n{result.report()}"
-        assert passed >= suite.least, f"on {device}:\n{result.report()}"
+        assert passed >= suite.least, whole
 
 
 def test_each_file_for_devices_is_in_a_suite():
@@ -83,10 +88,12 @@ def test_each_file_for_devices_is_in_a_suite():
     assert here and here <= {word for suite in SUITES for word in suite.arguments.split()}
 
 
-def _count(report):
-    """How many tests passed, and the names of those that were skipped."""
+def _outcomes(report):
+    """How many tests passed, the names of those that were skipped, and what failed and why."""
     cases = list(ElementTree.parse(report).iter("testcase"))
     skipped = [case.get("name") for case in cases if case.find("skipped") is not None]
-    bad = [case for case in cases if case.find("failure") is not None
-           or case.find("error") is not None]
-    return len(cases) - len(skipped) - len(bad), skipped
+    failed = []
+    for case in cases:
+        for fault in (*case.iter("failure"), *case.iter("error")):
+            failed.append(f"{case.get('name')}: {fault.get('message', '')[:400]}")
+    return len(cases) - len(skipped) - len(failed), skipped, failed

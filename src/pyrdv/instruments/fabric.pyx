@@ -94,6 +94,11 @@ cdef class Driver:
         return self.fabric.handle.capabilities & CAP_FREE_SINK != 0
 
     @property
+    def calm(self):
+        """Whether no connection comes up or ends, as far as the last `maintain` saw."""
+        return self.fabric.handle.calm != 0
+
+    @property
     def packet_max(self):
         """Largest header and payload of one SEND, bytes."""
         return self.fabric.handle.packet_max
