@@ -41,6 +41,18 @@ def test_overlap(jobs):
         assert row["transfer"] > 0
 
 
+def test_parasite(jobs):
+    """What is posted first by a receiver that computes moves by signals and by a thread, and not by
+    nobody; also from any source."""
+    rows = measure(jobs, "parasite", "--parts", "overlap,any", "--sizes", "512K", "--ratio", "4",
+                   "--modes", "polling,timer,event,thread", "--lead", "5", *QUICK)["rows"]
+    assert len(rows) == 4 + 4 * 4
+    for row in rows:
+        lost = row["mode"] == "polling" and row["first"] == row["side"] == "receiver"
+        assert row["moved"] == 0 if lost else row["moved"] > 0, (row["moved"], row)
+        assert row["counted"]["sends_rendezvous"] == row["samples"], row
+
+
 def test_exchange(jobs):
     """RTRs are sent, and each is accounted for, when both ranks send at once."""
     rows = measure(jobs, "exchange", "--ratios", "1", "--sizes", "64K", "--modes",

@@ -26,6 +26,7 @@ from pyrdv.tools import (
     bench_kernels as kernels,
     bench_large as large,
     bench_npb as npb,
+    bench_parasite as parasite,
     bench_pipeline as pipeline,
     bench_registration as registration,
     bench_report as report,
@@ -44,7 +45,7 @@ ABOUT = {
 }
 APART = {"startup": startup, "registration": registration, "pipeline": pipeline,
          "first-touch": first_touch,
-         "kernels": applications, "applications": npb, **large.BENCHMARKS}
+         "kernels": applications, "applications": npb, "parasite": parasite, **large.BENCHMARKS}
 
 
 def add_arguments(parser):

@@ -81,7 +81,7 @@ def measure(session, options, say):
                     * len(options.modes), session.rank != 0)
     for name in options.kernels:
         for size in options.classes:
-            part, refused = _rows(session, options, name, size, ticker)
+            part, refused = measured(session, options, kernels.KERNELS[name], (name, size), ticker)
             rows += part
             if session.rank == 0:
                 say(f"\n{name}.{size}; paper: {PAPER.get((name, size), '-')}\n{HEADER}")
@@ -91,9 +91,12 @@ def measure(session, options, say):
         ".".join(key) if isinstance(key, tuple) else key: text for key, text in PAPER.items()}}}
 
 
-def _rows(session, options, name, size, ticker):
-    """The rows of one kernel and class, one per mode, and lines about those refused."""
-    kernel = kernels.KERNELS[name]
+def measured(session, options, kernel, called, ticker):
+    """The rows of one kernel, one per mode, and lines about those refused.
+
+    `called` is its name and that of its class.
+    """
+    name, size = called
     made = kernel(session.comm, CLASSES[size])
     iterations = options.iterations or kernel.ITERATIONS
     found = {mode: [] for mode in options.modes}
@@ -112,14 +115,16 @@ def _rows(session, options, name, size, ticker):
         return [], []
     waits = {mode: [statistics.mean(one[0] for one in run) for run in runs]
              for mode, runs in found.items()}
-    runs = found[options.modes[0]]
-    sent = sum(one[2] for run in runs for one in run)
+    slowest = {mode: [max(one[1] for one in run) for run in runs] for mode, runs in found.items()}
+    first = options.modes[0]
+    sent = sum(one[2] for run in found[first] for one in run)
     return session.keep([{
         "kernel": name, "class": size, "message": CLASSES[size], "mode": mode,
         "iterations": iterations, "samples": len(waits[mode]),
         "wait": statistics.median(waits[mode]),
-        "change": exchange.beyond(waits[mode], waits[options.modes[0]]),
-        "run": statistics.median(max(one[1] for one in run) for run in found[mode]),
+        "change": exchange.beyond(waits[mode], waits[first]),
+        "run": statistics.median(slowest[mode]),
+        "run_change": exchange.beyond(slowest[mode], slowest[first]),
         "usage": speculation.usage(counted[mode]),
         "extra_packets": counted[mode]["extra_packets"],
         "volume": speculation.extra_bytes(counted[mode]) / sent, "counted": counted[mode],

@@ -56,9 +56,9 @@ def scenes_text(first, side):
 class Point:
     """All turns of one mode in one scene with one amount of work."""
 
-    def __init__(self, session, mode, first, side, units, size, count):
+    def __init__(self, session, mode, first, side, units, size, count, source=None):
         self.session, self.mode = session, mode
-        self.scene = kernels.Scene(first, side, session.lead[mode])
+        self.scene = kernels.Scene(first, side, session.lead[mode], source)
         self.units, self.size, self.count = units, size, count
         self.turns = {side: [] for side in kernels.SIDES}
         self.counted = {}
@@ -89,10 +89,13 @@ class Point:
             for one, two in zip(self.turns[other], self.turns[self.scene.side], strict=True))
 
 
-def measure_overlap(session, options, say):
-    """All sizes, scenes and modes; see `bench_speculation.run_rank`."""
+def measure_overlap(session, options, say, scenes=SCENES, source=None, paper=PAPER):
+    """All sizes, scenes and modes; see `bench_speculation.run_rank`, for `source` `Scene`.
+
+    `paper` says by scene what was published.
+    """
     rows, ceilings = [], []
-    total = len(options.sizes) * options.rounds * (len(SCENES) * len(options.modes) + 2)
+    total = len(options.sizes) * options.rounds * (len(scenes) * len(options.modes) + 2)
     ticker = Ticker(total, session.rank != 0)
     yardstick = bench_yardstick.open_one(session, max(options.sizes))
     for size in options.sizes:
@@ -110,8 +113,8 @@ def measure_overlap(session, options, say):
                 f"{percent(ceiling[bench_yardstick.POSTS]['end_to_end'])} where the side computes "
                 f"that posts it, {percent(ceiling[bench_yardstick.TARGET]['end_to_end'])} where "
                 "its target does")
-        for first, side in SCENES:
-            found = _scene(session, options, first, side, units, size, count, ticker)
+        for first, side in scenes:
+            found = _scene(session, options, (first, side, units, size, count, source), ticker)
             if session.rank == 0:
                 role = bench_yardstick.TARGET if side == first else bench_yardstick.POSTS
                 part, refused = session.keep(
@@ -119,20 +122,22 @@ def measure_overlap(session, options, say):
                      for mode, points in found.items()],
                     [bare.refusal() or both.refusal() for bare, both, _ in found.values()])
                 rows += part
-                say("\n".join([*_overlap_table(first, side, part), *refused]))
+                told = paper.get((first, side), "")
+                say("\n".join([*_overlap_table(first, side, told, part), *refused]))
     if yardstick is not None:
         yardstick.close()
     if session.rank == 0:
         say("\n" + "\n".join(NOTES))
         say("\n".join(verdicts(rows)))
     return rows, {"ceilings": ceilings, "paper": {
-        "hidden": {scenes_text(*key): text for key, text in PAPER.items()}}}
+        "hidden": {scenes_text(*key): text for key, text in paper.items()}}}
 
 
-def _scene(session, options, first, side, units, size, count, ticker):
+def _scene(session, options, scene, ticker):
     """Measure one scene; returns {mode: (without work, with work, seconds of the work alone)}."""
-    found = {mode: (Point(session, mode, first, side, 0, size, count),
-                    Point(session, mode, first, side, units, size, count), [])
+    first, side, units, size, *more = scene
+    found = {mode: (Point(session, mode, first, side, 0, size, *more),
+                    Point(session, mode, *scene), [])
              for mode in options.modes}
     rank = (kernels.SENDER, kernels.RECEIVER).index(side)
     for _ in range(options.rounds):
@@ -165,8 +170,8 @@ def _row(mode, bare, both, alone, transfer, ceiling):
     }
 
 
-def _overlap_table(first, side, rows):
-    lines = [f"  {scenes_text(first, side)}; paper: {PAPER[first, side]}",
+def _overlap_table(first, side, told, rows):
+    lines = [f"  {scenes_text(first, side)}" + (f"; paper: {told}" if told else ""),
              f"    {'':<14} {'call':>9} {'wait':>9} {'hidden':>8} {'moved':>8} {'end to end':>11} "
              f"{'of ceiling':>11} {'RTRs used':>10}  messages"]
     for row in rows:
@@ -221,7 +226,7 @@ def measure_progress(session, options, say):
         for first, side in SCENES:
             part, refused = [], []
             for text, seconds in delays(options, transfer):
-                kept, lines = _delayed(session, options, (first, side), size, (text, seconds),
+                kept, lines = delayed(session, options, (first, side), size, (text, seconds),
                                        transfer, ticker)
                 part += kept
                 refused += lines
@@ -234,7 +239,7 @@ def measure_progress(session, options, say):
                                          for key, text in PAPER_PROGRESS.items()}}}
 
 
-def _delayed(session, options, scene, size, delay, transfer, ticker):
+def delayed(session, options, scene, size, delay, transfer, ticker):
     """The rows of one scene and one delay, one per mode, and lines about those refused."""
     text, seconds = delay
     units = session.work.units(seconds)

@@ -85,16 +85,20 @@ class Scene(NamedTuple):
         Who makes its call first; who works between its call and its Wait.
     lead : int
         Units of work by which the other one comes later.
+    source : int, optional
+        The constant by which the receiver takes a message from anybody; None: it names the sender.
     """
 
     first: str
     side: str
     lead: int
+    source: int | None = None
 
     @property
     def tag(self):
         """The tag of its messages."""
-        return SCENES + 2 * SIDES.index(self.first) + SIDES.index(self.side)
+        return (SCENES + 2 * SIDES.index(self.first) + SIDES.index(self.side)
+                + 4 * (self.source is not None))
 
 
 class Turn(NamedTuple):
@@ -188,7 +192,8 @@ def messages(comm, scene, work, units, size, count, told=None):
 
     def begin():
         call = comm.Isend if me == SENDER else comm.Irecv
-        requests.append(call(buffer, 1 - rank, scene.tag))
+        peer = 1 - rank if me == SENDER or scene.source is None else scene.source
+        requests.append(call(buffer, peer, scene.tag))
 
     def finish():
         request = requests.pop()

@@ -1,6 +1,6 @@
-"""What ``pyrdv bench overlap``, ``progress``, ``exchange`` and ``overhead`` share.
+"""What ``pyrdv bench overlap``, ``progress``, ``exchange``, ``overhead`` and ``parasite`` share.
 
-The policies of large messages are compared in turns within one job: each *mode* has an engine and
+The ways to move large messages are compared in turns within one job: each *mode* has an engine and
 connections of its own (`World.beside`), so all see the same machine in the same minutes.
 
 What must hold: all ranks come to the same calls in the same order; only rank 0 knows figures and
@@ -35,10 +35,24 @@ MODES = {
                       "the same without adaptation"),
     "default": ({"speculation": "auto"}, "what pyrdv does by itself, with every protocol it has"),
 }
+#: The same of ``pyrdv bench parasite``: a rendezvous by read, and who makes progress between calls.
+PROGRESS_MODES = {
+    "polling": ({"speculation": "off"}, "nobody: what waits, waits for the next call"),
+    "timer": ({"speculation": "off", "progress": "parasite", "parasite_trigger": "timer"},
+              "a signal of a timer borrows the thread, as published"),
+    "event": ({"speculation": "off", "progress": "parasite", "parasite_trigger": "event"},
+              "a signal of what came in borrows the thread"),
+    "thread": ({"speculation": "off", "progress": "thread"},
+               "a thread that sleeps until something comes"),
+    "offers": ({"speculation": "indexed"},
+               "nobody, but receives offer their buffers to the sender"),
+}
+EVERY = MODES | PROGRESS_MODES
 #: A rendezvous by read, or by write into an offered buffer, and nothing beside: no standing
 #: buffers, no superpipeline, whatever the caller's environment says.
 PINNED = {"protocol": "get", "standing_peers": 0, "registration_cache": "auto",
-          "speculation_threshold": 80, "speculation_profile": "", "initial_turn": True}
+          "speculation_threshold": 80, "speculation_profile": "", "initial_turn": True,
+          "progress": "polling"}
 PAPER = ("Rashti and Afsahi, A Speculative and Adaptive MPI Rendezvous Protocol Over RDMA-enabled "
          "Interconnects, 2009")
 RTR_BYTES = 64
@@ -55,9 +69,9 @@ def available():
     return [mode for mode, (settings, _) in MODES.items() if settings["speculation"] in policies]
 
 
-def add_options(parser, sizes, rounds=5):
-    """Give `parser` the options of all four benchmarks."""
-    names = available()
+def add_options(parser, sizes, rounds=5, names=None):
+    """Give `parser` the options of all these benchmarks, which compare `names`."""
+    names = names or available()
     parser.add_argument("--sizes", type=arguments.sizes, default=arguments.sizes(sizes),
                         metavar="A,B,…",
                         help=f"message sizes in bytes, K and M allowed (default {sizes})")
@@ -75,13 +89,13 @@ def add_options(parser, sizes, rounds=5):
 
 def settings(mode):
     """Knobs of the connections of a mode."""
-    own = MODES[mode][0]
+    own = EVERY[mode][0]
     return own if mode == "default" else PINNED | own
 
 
 def offers(mode):
     """Whether receives of a mode offer their buffers."""
-    return MODES[mode][0]["speculation"] != "off"
+    return EVERY[mode][0]["speculation"] != "off"
 
 
 def refusal(mode, counted, messages, offered=False):
@@ -105,9 +119,9 @@ def refusal(mode, counted, messages, offered=False):
                             ("write",) if offered and messages >= SURE else ())
 
 
-def epilog():
+def epilog(names=None):
     """The modes in words, for ``--help``."""
-    lines = [f"  {mode:<14} {MODES[mode][1]}" for mode in available()]
+    lines = [f"  {mode:<14} {EVERY[mode][1]}" for mode in names or available()]
     return "modes:\n" + "\n".join(lines)
 
 
@@ -307,6 +321,6 @@ def run_rank(options, about, measure):
     session.close()
     more |= {"refused": session.refused, "fabric": session.device,
              "paper": {"source": PAPER, **more.get("paper", {})},
-             "modes": {mode: MODES[mode][1] for mode in options.modes},
+             "modes": {mode: EVERY[mode][1] for mode in options.modes},
              "unit_us": session.work.seconds * 1e6}
     return 0, rows, facts, more

@@ -171,6 +171,30 @@ class Lu(Strip):
         part *= 0.25
 
 
+class BlockingLu(Lu):
+    """The same with blocking receives: rows go up and down the ranks, one after the other."""
+
+    ABOUT = "LU with blocking receives: send and recv with each neighbour, in turn"
+
+    def relaxed(self, comm, p):
+        new = np.empty_like(p[1:-1])
+        for peer, mine, theirs, out, back in self.neighbours(p):
+            # The lower one sends first, so nobody waits for the other to receive.
+            if self.rank < peer:
+                self.send(comm, mine, peer, out)
+            self.receive(comm, theirs, peer, back)
+            if self.rank > peer:
+                self.send(comm, mine, peer, out)
+        self.mean(p, new, 0, new.shape[0])
+        return new
+
+    def receive(self, comm, room, peer, tag):
+        """A blocking receive; it counts as a wait."""
+        start = time.perf_counter()
+        comm.Recv(room, peer, tag)
+        self.waited += time.perf_counter() - start
+
+
 class Mg(Strip):
     """Edges on each level of a cycle: both receives, both sends, both waits."""
 
