@@ -174,7 +174,8 @@ class Trips:
 
 
 def _latency_rows(session, trips, points):
-    found = {("blocking", mode): (statistics.median(times), trips.counted[mode], trips.refusal(mode))
+    found = {("blocking", mode): (statistics.median(times), trips.counted[mode],
+                                  trips.refusal(mode))
              for mode, times in trips.times.items()}
     found |= {("sender first", mode): (point.get("elapsed"), point.counted, point.refusal())
               for mode, point in points["sender first"].items()}
