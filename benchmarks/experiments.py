@@ -2,7 +2,7 @@
 
 from results import Experiment, Table
 
-from pyrdv.tools import bench_applications, bench_exchange, bench_first_touch
+from pyrdv.tools import bench_applications, bench_exchange, bench_first_touch, bench_parasite
 from pyrdv.tools.bench_npb import PAPER
 from pyrdv.tools.bench_overlap import AIMS, scenes_text
 from pyrdv.tools.bench_report import size_text
@@ -13,7 +13,7 @@ TOOLS = "src/pyrdv/tools"
 #: Benchmarks whose module has another name than they.
 MODULES = {"progress": "bench_overlap", "overhead": "bench_exchange",
            "exchange-4": "bench_exchange", "applications-4": "bench_npb",
-           "kernels": "bench_applications"}
+           "kernels": "bench_applications", "parasite-4": "bench_parasite"}
 
 
 def marked(text, met):
@@ -82,6 +82,58 @@ APPLICATIONS = {"waits": Table(
      "extra packets": lambda row: str(row["extra_packets"]),
      "extra bytes": lambda row: percent(row["volume"], 4),
      "paper": lambda row: PAPER.get((row["kernel"], row["class"]), "")})}
+
+
+def of_part(part, down, cells, across=None):
+    """A table of one part of `pyrdv bench parasite`."""
+    return Table(down, cells, across, where=lambda row: row["part"] == part)
+
+
+def added(row):
+    """Latency added, marked where signals are felt although nothing needs them."""
+    judged = row["mode"] in bench_parasite.SIGNALS and row["scenario"] != "needed"
+    return marked(f"{1e6 * row['added']:+.0f} µs, {percent(row['share'], 2)}",
+                  not judged or row["share"] <= bench_parasite.AIMS["unneeded"])
+
+
+def signalled(key, aim, least):
+    """A share, marked where signals miss an aim: at least (or at most) so much."""
+    def text(row):
+        met = row[key] >= aim if least else row[key] <= aim
+        return marked(percent(row[key], 1), row["mode"] not in bench_parasite.SIGNALS or met)
+    return text
+
+
+KERNEL = {"kernel": lambda row: row["kernel"]}
+SCENE = {"scene": lambda row: scenes_text(row["first"], row["side"])}
+PARASITE = {
+    "latency": of_part("latency", {
+        "scenario": lambda row: bench_parasite.SCENARIOS[row["scenario"]],
+        "paper": lambda row: bench_parasite.PAPER[row["scenario"]]} | SIZE,
+        {"added": added}, across=lambda row: row["mode"]),
+    "progress": of_part("progress", SIZE | {"work": lambda row: row["delay_text"]}, {
+        "beyond the work": lambda row: time_text(row["latency"] - row["delay"])},
+        across=lambda row: row["mode"]),
+    "overlap": of_part("overlap", SIZE, {
+        "hidden": signalled("hidden", bench_parasite.AIMS["overlap"], True)},
+        across=lambda row: row["mode"]),
+    "any": of_part("any", SCENE | SIZE, {
+        "hidden": signalled("hidden", bench_parasite.AIMS["any"], True)},
+        across=lambda row: row["mode"]),
+    "memory": of_part("memory", {"": lambda row: "KiB beyond polling"}, {
+        "KiB": lambda row: f"{row['beyond']:+}"}, across=lambda row: row["mode"]),
+}
+PARASITE_4 = {
+    "lu": of_part("lu", KERNEL | MODE, {
+        "run": lambda row: time_text(row["run"]),
+        "longer by": signalled("run_change", bench_parasite.AIMS["lu"], False),
+        "waits": lambda row: time_text(row["wait"])}),
+    "applications": of_part("applications", KERNEL | MODE, {
+        "waits": lambda row: time_text(row["wait"]),
+        "change": lambda row: percent(row["change"]),
+        "run": lambda row: time_text(row["run"]),
+        "longer by": lambda row: percent(row["run_change"])}),
+}
 REGISTRATION = {"ways": Table(SIZE, {
     "raw WRITE, MB/s": lambda row: f"{row['size'] / row['write'] / 1e6:.0f}",
     "naive registration": of_write("registered"), "naive copy": of_write("copied"),
@@ -145,7 +197,8 @@ EXPERIMENTS = {
     **{f"{name}-{device}": in_lab("overlap", name, device, "", tables)
        for name, tables in (("overlap", OVERLAP), ("progress", PROGRESS), ("exchange", EXCHANGE),
                             ("exchange-4", EXCHANGE), ("overhead", OVERHEAD),
-                            ("applications-4", APPLICATIONS))
+                            ("applications-4", APPLICATIONS), ("parasite", PARASITE),
+                            ("parasite-4", PARASITE_4))
        for device in DEVICES},
     **{f"{name}-{device}": in_lab("protocols", name, device, "-free", tables, "--cable", "free")
        for name, tables in (("registration", REGISTRATION), ("pipeline", PIPELINE),

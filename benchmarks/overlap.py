@@ -1,8 +1,8 @@
-"""`pyrdv bench overlap|progress|exchange|overhead|applications` in the lab, beside a slow cable.
+"""`pyrdv bench overlap|progress|exchange|overhead|applications|parasite` beside a slow cable.
 
-Devices in software take the processor away from the work, so overlap shows only where the wire is
-the bottleneck (docs/lab.md). One boot per kind of device, both ranks bound to a processor each. The
-figures go to FOLDER/DEVICE-BENCHMARK.json, pictures beside them.
+They run in the lab. Devices in software take the processor away from the work, so overlap shows
+only where the wire is the bottleneck (docs/lab.md). One boot per kind of device, both ranks bound
+to a processor each. The figures go to FOLDER/DEVICE-BENCHMARK.json, pictures beside them.
 """
 
 import json
@@ -10,7 +10,13 @@ import sys
 
 import lab_jobs
 
-from pyrdv.tools import bench, bench_exchange, bench_overlap, bench_report as report
+from pyrdv.tools import (
+    bench,
+    bench_exchange,
+    bench_overlap,
+    bench_parasite,
+    bench_report as report,
+)
 
 #: Arguments of each benchmark: a quarter of an hour on rxe in all.
 PLAN = {
@@ -21,6 +27,8 @@ PLAN = {
                    "0.2,0.5,0.8,1,2"],
     "overhead": ["--sizes", "8,128K,1M"],
     "applications-4": ["-n", "4"],
+    "parasite": ["--rounds", "7"],
+    "parasite-4": ["-n", "4", "--rounds", "7"],
 }
 QUICK = {
     "overlap": ["--sizes", "128K"],
@@ -29,6 +37,8 @@ QUICK = {
     "exchange-4": ["--sizes", "128K", "--ratios", "1", "--ranks", "4"],
     "overhead": ["--sizes", "128K"],
     "applications-4": ["-n", "4", "--iterations", "1"],
+    "parasite": ["--sizes", "128K", "--delays", "200", "--long", "1", "--iterations", "1"],
+    "parasite-4": ["-n", "4", "--iterations", "1"],
 }
 
 
@@ -60,6 +70,8 @@ def draw(options, device):
         content = json.loads(path.read_text())
         if plt is not None:
             bench.APART[content["benchmark"]].plot(path.with_suffix(".png"), content, plt)
+        if content["benchmark"] == "parasite":
+            lines += bench_parasite.verdicts(content["rows"], content)
         judge = {"overlap": bench_overlap.verdicts, "overhead": bench_exchange.verdicts}.get(name)
         lines += judge(content["rows"]) if judge else []
     return lines
