@@ -57,12 +57,7 @@ class CollectiveRun(Run):
     def start(self, rank, step, kind, build, data, right, *args):
         plan = self.plan(rank, kind, step)
         build(plan, *args)
-        try:
-            one = Call(plan, step, data, right)
-        except CollectiveError:
-            self.told(rank, step)
-        else:
-            self.live.append((one, rank, data))
+        self.live.append((Call(plan, step, data, right), rank, data))
 
     def told(self, rank, step):
         if step not in self.failed:

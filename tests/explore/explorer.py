@@ -54,6 +54,7 @@ ADDRESS = slice(40, 48)             # where it is
 UNTOUCHED, RECEIVED, SENT = 0xAA, 0xEE, 0xDD
 LEAKS = ("ops_in_use", "messages_in_use", "regions_in_use", "protocol_errors", "moving")
 STEPS_MAX = 10_000
+MOMENT = 1_000_000                  # ns from one action to the next
 
 
 class Violation(AssertionError):
@@ -141,6 +142,9 @@ class Run:
     def do(self, action):
         """Let `action` happen; judge what it completed."""
         self.schedule.append(action)
+        # What is measured decides, and a schedule must lead to one state, however fast it is run.
+        for driver in self.drivers:
+            driver.tell_time(MOMENT * len(self.schedule))
         if isinstance(action, int):
             (event,) = [event for event in self.network.pending() if event.id == action]
             self.network.deliver(action)

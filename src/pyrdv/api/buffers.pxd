@@ -33,6 +33,9 @@ cdef class Message:                 # a message whose element type matters
 # Exact, contiguous ndarrays of a plain dtype, and bytes, cost no allocation.
 cdef object acquire(object spec, bint writable, span *out)
 
+# The same of such an array, without an exception; False: `spec` is none that can be used so.
+cdef bint simple(object spec, bint writable, span *out) noexcept
+
 # The same with the datatype, for reductions and collectives.
 cdef Message message(object spec, bint writable)
 

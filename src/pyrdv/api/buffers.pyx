@@ -113,6 +113,13 @@ cdef object acquire(object spec, bint writable, span *out):
     return whole(spec, writable, out)
 
 
+cdef bint simple(object spec, bint writable, span *out) noexcept:
+    if not cnp.PyArray_CheckExact(spec) or not plain(<cnp.ndarray>spec, writable):
+        return False
+    from_array(<cnp.ndarray>spec, out)
+    return True
+
+
 cdef object acquire_parts(object spec, bint writable, span *out):
     cdef Message made = message(spec, writable)
     out[0] = made.at

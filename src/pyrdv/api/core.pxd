@@ -42,6 +42,7 @@ cdef class Identity:
     cdef uint32_t[KINDS] within
     cdef uint32_t rung              # changes when `aftermath` has news for who waits
     cdef public object aftermath
+    cdef public object shelf        # schedules that wait for another call; None
     cdef object __weakref__
 
 

@@ -69,32 +69,40 @@ cdef class Schedule:
     """
 
     def __cinit__(self, Comm comm not None, int kind):
-        comm.ready()
-        self.view = comm.collective()
+        memset(&self.s, 0, sizeof(self.s))
         self.engine = comm.engine
+        self.kind = kind
+        self.enroll(comm)
         self.rank = comm.members.rank
         self.size = comm.members.size
-        self.kind = kind
-        self.number = comm.identity.begun[kind] % CALLS
-        self.tag = kind * CALLS + self.number
-        comm.identity.begun[kind] = (self.number + 1) % CALLS
-        comm.identity.within[kind] += 1
-        self.bell.context = self.view.context
-        self.bell.tag = ALARM_TAG
-        self.bell.rung = &comm.identity.rung
-        self.bell.heard = comm.identity.rung
-        memset(&self.s, 0, sizeof(self.s))
-        self.s.context = self.view.context
-        self.s.tag = self.tag
         self.keepers = ()
+        self.owned = ()
         self.calls = {}
         self.called_last = -1
         self.failures = []
 
+    cdef int enroll(self, Comm comm) except -1:
+        comm.ready()
+        self.view = comm.collective()
+        self.number = comm.identity.begun[self.kind] % CALLS
+        self.tag = self.kind * CALLS + self.number
+        comm.identity.begun[self.kind] = (self.number + 1) % CALLS
+        comm.identity.within[self.kind] += 1
+        self.left = False
+        self.bell.context = self.view.context
+        self.bell.tag = ALARM_TAG
+        self.bell.rung = &comm.identity.rung
+        self.bell.heard = comm.identity.rung
+        self.s.context = self.view.context
+        self.s.tag = self.tag
+        return 0
+
     def __dealloc__(self):
         self.kept = False
+        self.shape = None
         self.release()
         free(self.actions)
+        free(self.places)
         free(self.rounds)
         free(self.s.members)
 
@@ -115,8 +123,23 @@ cdef class Schedule:
                 except MemoryError:
                     pass            # it goes on all the same, and ends with the engine
             free(left)
+            if self.shape is not None and not self.kept:
+                self.keepers = ()
+                self.put_back(count != 0)
         if not self.kept:
             self.keepers = ()
+
+    cdef void put_back(self, bint busy) noexcept:
+        """To the shelf, unless it failed, or something of it goes on."""
+        shelf = self.view.identity.shelf
+        if busy or self.s.error or self.s.state != SCHEDULE_OVER or shelf is None:
+            self.shape = None
+            return
+        self.view = None
+        try:
+            shelf.keep(self)
+        except MemoryError:
+            self.shape = None
 
     # --- building
 
@@ -230,7 +253,9 @@ cdef class Schedule:
 
     def scratch(self, nbytes):
         """Bytes of memory that lives as long as the schedule; a memoryview."""
-        return memoryview(np.empty(nbytes, np.uint8))
+        array = np.empty(nbytes, np.uint8)
+        self.owned = (*self.owned, array)
+        return memoryview(array)
 
     # --- running
 
@@ -299,6 +324,7 @@ cdef class Schedule:
         request.failures = [failure]
         request.start(self.view, NULL, None, False)
         request.error = OP_INVALID
+        self.s.state = SCHEDULE_OVER
         return request
 
     def launch(self):

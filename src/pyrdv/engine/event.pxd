@@ -90,7 +90,8 @@ cdef struct trace_t:
     uint32_t line               # of the program that calls, as op.line; of whoever holds the GIL
     uint8_t exact               # there is a file: each event reads the counter
     uint8_t lined               # lines of the program are noted
-    uint8_t counter             # the processor's counter is a clock
+    uint8_t counter             # trace_time
+    uint64_t told               # TIME_TOLD: what the time is
     ring_t *ring                # what the file says of the slots
     uint64_t due                # count at which a call writes; the largest number: never
     void *memory                # what all this lies in

@@ -34,6 +34,11 @@ cdef extern from "ticks.h" nogil:
 cdef extern from "prefetch.h" nogil:
     void prefetch_write(const void *where)
 
+cdef enum trace_time:           # where the time of events, and of what is measured, comes from
+    TIME_READ = 0               # the system's clock
+    TIME_COUNTED = 1            # the processor's counter, which is a clock
+    TIME_TOLD = 2               # a test says what it is
+
 cdef enum:
     SHORT = 1 << 24             # bytes of a message whose length fits into its event
     LONGEST = 0xFFFFFFFF        # ticks that fit into `waited`
@@ -65,7 +70,18 @@ cdef void trace_pair(const engine_t *e, int64_t *ns, uint64_t *ticks) noexcept n
 
 
 cdef inline uint64_t trace_now(const engine_t *e) noexcept nogil:
-    return ticks_now() if e.trace.counter else <uint64_t> ticks_clock_ns()
+    if e.trace.counter == TIME_COUNTED:
+        return ticks_now()
+    if e.trace.counter == TIME_READ:
+        return <uint64_t> ticks_clock_ns()
+    # Each look takes a microsecond.
+    (<engine_t *> e).trace.told += 1000
+    return e.trace.told
+
+
+# What `trace_now` counts in a microsecond.
+cdef inline uint64_t trace_microsecond(const engine_t *e) noexcept nogil:
+    return e.ticks.per_us if e.trace.counter == TIME_COUNTED else 1000
 
 
 # Read the clock for whatever happens now.
@@ -77,7 +93,7 @@ cdef inline uint64_t trace_read(engine_t *e) noexcept nogil:
 
 # The processor's counter was just read.
 cdef inline void trace_clock(engine_t *e, uint64_t ticks) noexcept nogil:
-    note64(&e.trace.clock, ticks if e.trace.counter else <uint64_t> ticks_clock_ns())
+    note64(&e.trace.clock, ticks if e.trace.counter == TIME_COUNTED else trace_now(e))
 
 
 # There are `count` slots now, all of them written.

@@ -46,7 +46,7 @@ cdef int trace_open(engine_t *e, int fd, uint64_t most) noexcept nogil:
     e.trace.mask = slots - 1
     e.trace.fd = fd
     e.trace.exact = fd >= 0
-    e.trace.counter = ticks_are_time()
+    e.trace.counter = TIME_COUNTED if ticks_are_time() else TIME_READ
     e.trace.due = <uint64_t> -1
     e.trace.size = HEAD + LINE + slots * sizeof(event_t)
     if fd < 0:
@@ -91,7 +91,7 @@ cdef void trace_close(engine_t *e) noexcept nogil:
 
 cdef void trace_pair(const engine_t *e, int64_t *ns, uint64_t *ticks) noexcept nogil:
     ticks_pair(ns, ticks)
-    if not e.trace.counter:
+    if e.trace.counter != TIME_COUNTED:
         ticks[0] = <uint64_t> ns[0]
 
 

@@ -16,7 +16,7 @@ from pyrdv.engine.sleeping cimport step_alone
 from pyrdv.engine.state cimport (
     ANY_PEER, ANY_TAG_, OP_CANCELLED, OP_COMPLETE, OP_RECV, OP_TRUNCATED, engine_t, message_t,
     op_t)
-from pyrdv.engine.trace cimport trace_pair, trace_read
+from pyrdv.engine.trace cimport TIME_READ, TIME_TOLD, trace_pair, trace_read
 from pyrdv.instruments.fingerprint cimport engine_fingerprint
 from pyrdv.memory.mappings cimport owner_t
 
@@ -234,11 +234,16 @@ cdef class Driver:
     def distrust_counter(self):
         """Take the system's clock for all events to come, as if the counter were none."""
         cdef engine_t *e = self.engine.c
-        e.trace.counter = 0
+        e.trace.counter = TIME_READ
         trace_pair(e, &e.trace.ring.first_ns, &e.trace.ring.first_ticks)
         e.trace.ring.ns = e.trace.ring.first_ns
         e.trace.ring.ticks = e.trace.ring.first_ticks
         trace_read(e)
+
+    def tell_time(self, uint64_t ns):
+        """From now on only what is told here is the time, and a microsecond for each look at it."""
+        self.engine.c.trace.counter = TIME_TOLD
+        self.engine.c.trace.told = ns
 
     def fingerprint(self):
         """A digest of the engine's state."""

@@ -14,6 +14,7 @@ What must hold:
 """
 
 from pyrdv.api.schedule import Schedule, persistent
+from pyrdv.api.shelf import schedule_of
 from pyrdv.collectives import aftermath, causes, kinds
 
 
@@ -93,7 +94,7 @@ def start(build, comm, kind, *args):
     CommunicatorError, FinalizedError, ForkedError
         The communicator cannot be used.
     """
-    return built(build, comm, kind, *args).launch()
+    return schedule_of(built, build, comm, kind, args).launch()
 
 
 def prepare(build, comm, kind, *args):

@@ -12,11 +12,7 @@ from libc.stdint cimport uint8_t, uint64_t
 from pyrdv.engine.choice.costs cimport fabric_index, figures_net
 from pyrdv.engine.state cimport (
     ANY_PEER, OP_RECV, PATIENT, PEER_SELF, WAITS_HERE, engine_t, op_t, peer_t)
-from pyrdv.engine.trace cimport trace_now
-
-
-cdef extern from "ticks.h" nogil:
-    uint64_t ticks_now()
+from pyrdv.engine.trace cimport trace_microsecond, trace_now
 
 
 cdef enum:
@@ -31,11 +27,11 @@ cdef peer_t *other_of(engine_t *e, const op_t *op) noexcept nogil:
 
 
 cdef void waiting_unknown(engine_t *e, op_t *op) noexcept nogil:
-    op.born = ticks_now()
+    op.born = trace_now(e)
 
 
 cdef bint is_soon(engine_t *e, peer_t *p, const op_t *op) noexcept nogil:
-    cdef uint64_t age = (ticks_now() - op.born) // e.ticks.per_us
+    cdef uint64_t age = (trace_now(e) - op.born) // trace_microsecond(e)
     cdef uint64_t soon = SOON_US
     cdef uint64_t length = op.length
     if op.kind == OP_RECV:

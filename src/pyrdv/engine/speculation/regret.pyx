@@ -29,7 +29,7 @@ from pyrdv.engine.digest cimport mix
 from pyrdv.engine.speculation.profile cimport usage_find, usage_make
 from pyrdv.engine.state cimport (
     OP_OFFERED, WAITS_HERE, WAITS_WHOLE, call_t, engine_t, op_t, peer_t, usage_t)
-from pyrdv.engine.trace cimport trace_now
+from pyrdv.engine.trace cimport trace_microsecond, trace_now
 from pyrdv.engine.wire cimport PACKET_RTS, PACKET_START, header_t
 
 
@@ -46,10 +46,6 @@ cdef inline regret_t *own(const engine_t *e) noexcept nogil:
     return <regret_t *> e.pairing
 
 
-cdef inline uint64_t microsecond(const engine_t *e) noexcept nogil:
-    return e.ticks.per_us if e.trace.counter else 1000
-
-
 cdef inline uint64_t smoothed(uint64_t usual, uint64_t now) noexcept nogil:
     return now if usual == 0 else (3 * usual + min(now, SANE * usual)) // 4
 
@@ -60,8 +56,8 @@ cdef uint64_t move_time(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:
     if own(e).pace[i]:
         return own(e).pace[i] * (length >> 4) >> (PACE - 4)
     if e.figures[i].known:
-        return <uint64_t> (1e6 * figures_net(&e.figures[i], length) * microsecond(e))
-    return length * microsecond(e) // 1000
+        return <uint64_t> (1e6 * figures_net(&e.figures[i], length) * trace_microsecond(e))
+    return length * trace_microsecond(e) // 1000
 
 
 # The receiver's side -----------------------------------------------------------
