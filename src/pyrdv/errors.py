@@ -278,6 +278,9 @@ class PeerLostError(Error):
 class CollectiveError(Error):
     """A collective call failed on another rank; attributes ``rank`` and ``cause`` (a text).
 
+    Where a call that does not block was led to fail, ``rank`` is whoever led it, and ``cause`` is
+    empty: the rank that failed first has told its own program.
+
     It is also of the class of the cause, if that is one of Python's or of this package, so that
     programs can handle the failure alike on all ranks.
     """
@@ -367,6 +370,7 @@ STATUS_FINALIZED = 8
 STATUS_MET_OBJECT = 9
 STATUS_MET_BUFFER = 10
 STATUS_SHORT = 11
+STATUS_FAILED_THERE = 12
 
 
 def _truncated(message_bytes, buffer_bytes, source, tag):
@@ -434,15 +438,16 @@ def _met(found, senders, receivers):
 
 
 def _short(message_bytes, buffer_bytes, source, tag):
-    if message_bytes == 0:
-        cause = f"nothing comes where this rank expects {buffer_bytes} bytes"
-        return CollectiveError(
-            f"the call failed on rank {source}, which says why, or its buffer is empty: {cause}",
-            rank=source, cause=cause)
     return CountError(
         f"rank {source} sends a block of {message_bytes} bytes where this rank expects "
         f"{buffer_bytes}; give the same number of elements of the same datatype on both",
         message_bytes=message_bytes, buffer_bytes=buffer_bytes, source=source)
+
+
+def _failed_there(source, **_facts):
+    return CollectiveError(
+        f"the call has failed on rank {source}, or that rank was led to fail; the rank that failed "
+        "first says why", rank=source, cause="")
 
 
 _FROM_STATUS = {
@@ -458,6 +463,7 @@ _FROM_STATUS = {
     STATUS_MET_BUFFER: _met("a buffer", "Send, Isend or the like (upper case)",
                             "Recv, Irecv or Mrecv"),
     STATUS_SHORT: _short,
+    STATUS_FAILED_THERE: _failed_there,
 }
 
 
@@ -469,12 +475,12 @@ def from_status(code, **facts):
     code : int
         1 truncated, 2 peer lost, 3 cancelled, 4 no memory, 5 invalid, 7 lacking, 8 finalized, 9 a
         receive of a buffer met an object, 10 the other way round, 11 a block of a collective call
-        was shorter than its receiver expects.
+        was shorter than its receiver expects, 12 its sender has failed.
     **facts
         What the text needs. 1: ``message_bytes, buffer_bytes, source, tag`` (bytes, ranks);
         2: ``peer, reason=""``; 3: ``source=None, tag=None``; 4: ``wanted_bytes=0, what=""``,
         and ``registering=True`` where registration failed; 5: ``what=""`` and any others;
-        7: ``peer, reason``; 8: ``what=""``; 9 and 10: ``message_bytes, source, tag``; 11: as 1.
+        7: ``peer, reason``; 8: ``what=""``; 9 and 10: ``message_bytes, source, tag``; 11: as 1; 12: ``source``.
 
     Returns
     -------

@@ -117,5 +117,6 @@ STATUS_FINALIZED: int
 STATUS_MET_OBJECT: int
 STATUS_MET_BUFFER: int
 STATUS_SHORT: int
+STATUS_FAILED_THERE: int
 
 def from_status(code: int, **facts: Any) -> Error: ...

@@ -12,8 +12,8 @@ from pyrdv.engine.calls cimport engine_peer_finished
 from pyrdv.engine.engine cimport Engine, own_process
 from pyrdv.engine.lacking cimport lack, reason
 from pyrdv.engine.state cimport (
-    OP_CANCELLED, OP_FINALIZED, OP_LACKING, OP_NO_MEMORY, OP_NOT_REGISTERED, OP_PEER_LOST,
-    OP_SHORT, OP_TRUNCATED)
+    OP_CANCELLED, OP_FAILED_THERE, OP_FINALIZED, OP_LACKING, OP_NO_MEMORY, OP_NOT_REGISTERED,
+    OP_PEER_LOST, OP_SHORT, OP_TRUNCATED)
 from pyrdv.engine.traced cimport note_line
 
 from weakref import ref
@@ -243,7 +243,7 @@ cdef class CommBase:
         return 0
 
     cdef object failure(self, int error, int peer, int tag, uint64_t total, uint64_t room):
-        if error == OP_TRUNCATED or error == OP_SHORT:
+        if error == OP_TRUNCATED or error == OP_SHORT or error == OP_FAILED_THERE:
             return from_status(error, message_bytes=total, buffer_bytes=room, source=peer, tag=tag)
         if error == OP_PEER_LOST:
             if self.engine.blamed is not None:

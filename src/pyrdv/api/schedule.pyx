@@ -31,7 +31,7 @@ from pyrdv.engine.schedule.plan cimport (
     ACTION_CALL, ACTION_COPY, ACTION_RECV, ACTION_REDUCE, ACTION_SEND, SCHEDULE_NEW, SCHEDULE_OVER,
     action_t, round_t, schedule_renew)
 from pyrdv.engine.schedule.schedule cimport (
-    schedule_called, schedule_end, schedule_release, schedule_start, schedule_waits)
+    schedule_called, schedule_end, schedule_excuse, schedule_release, schedule_start, schedule_waits)
 from pyrdv.engine.state cimport OP_INVALID, op_t
 from pyrdv.progress.polling cimport bell_rings, wait_beside
 
@@ -273,6 +273,7 @@ cdef class Schedule:
         schedule_renew(&self.s)
         for i in range(self.s.action_count):
             self.actions[i].op = NULL
+            self.actions[i].excused = 0
         self.s.actions = self.actions
         self.s.rounds = self.rounds
         self.called_last = -1
@@ -378,6 +379,11 @@ cdef class Schedule:
             self.failures.append(failure)
             schedule_end(self.engine.c, &self.s, OP_INVALID)
 
+    def excuse(self, int rank):
+        """Wait for nothing of a member any more that has said that the call failed, or who is
+        gone; once it has ended here."""
+        schedule_excuse(self.engine.c, &self.s, self.view.members.to_world(rank))
+
     def enter(self):
         """This process is in the call again."""
         if self.left:
@@ -443,7 +449,10 @@ cdef class CollectiveRequest(Request):
     cdef int report(self, Status status) except -1:
         if self.active and self.error and self.failures:
             self.active = False
-            raise self.failures[0]
+            failure = self.failures[0]
+            # What it will name keeps the list: a cycle, which would keep the user's buffers.
+            self.failures.clear()
+            raise failure
         return Request.report(self, status)
 
 

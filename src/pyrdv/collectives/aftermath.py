@@ -158,6 +158,12 @@ def has_given_up(view, tag, rank):
     return rank in state.aware or rank in state.record(tag).heard
 
 
+def given_up(view, tag):
+    """The members of which `has_given_up` is known."""
+    state = of(view)
+    return state.aware | state.record(tag).heard
+
+
 def sweep(view):
     """Take and throw away what is here of calls that failed; forget those that are done with."""
     state = of(view)

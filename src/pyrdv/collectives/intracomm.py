@@ -10,8 +10,13 @@ from pyrdv.api.persistent import completed
 from pyrdv.collectives import arguments, blocks, kinds, making, simple
 from pyrdv.collectives.calls import run
 from pyrdv.collectives.plans import barrier, bcast, blocks as plans, reductions
-from pyrdv.collectives.plans.starting import prepare, start
+from pyrdv.collectives.plans.starting import carry_out, confirmed, prepare, start
 from pyrdv.collectives.turns import in_turn
+
+
+#: Builders of calls that block.
+RING, SPREAD, BINOMIAL, PREFIX, SHARED_OUT = map(confirmed, (
+    plans.ring, plans.spread, reductions.binomial, reductions.prefix, reductions.spread))
 
 
 @own_methods
@@ -70,23 +75,23 @@ class Intracomm(Comm):
 
     def Allgather(self, sendbuf, recvbuf):
         """`Gather` whose result all members get."""
-        run(blocks.allgather, self, kinds.ALLGATHER, sendbuf, recvbuf, True)
+        carry_out(RING, self, kinds.ALLGATHER, sendbuf, recvbuf, True)
 
     def Allgatherv(self, sendbuf, recvbuf):
         """`Gatherv` whose result all members get."""
-        run(blocks.allgather, self, kinds.ALLGATHER, sendbuf, recvbuf, False)
+        carry_out(RING, self, kinds.ALLGATHER, sendbuf, recvbuf, False)
 
     def Alltoall(self, sendbuf, recvbuf):
         """Send one block of `sendbuf` to each member, and receive one from each."""
-        run(blocks.alltoall, self, kinds.ALLTOALL, sendbuf, recvbuf, True)
+        carry_out(SPREAD, self, kinds.ALLTOALL, sendbuf, recvbuf, True)
 
     def Alltoallv(self, sendbuf, recvbuf):
         """`Alltoall` with a count and displacement per member."""
-        run(blocks.alltoall, self, kinds.ALLTOALL, sendbuf, recvbuf, False)
+        carry_out(SPREAD, self, kinds.ALLTOALL, sendbuf, recvbuf, False)
 
     def Reduce(self, sendbuf, recvbuf, op=SUM, root=0):
         """`Allreduce` whose result only `root` gets."""
-        run(simple.reduce_buffer, self, kinds.REDUCE, sendbuf, recvbuf, op, root)
+        carry_out(BINOMIAL, self, kinds.REDUCE, sendbuf, recvbuf, op, root)
 
     def Allreduce(self, sendbuf, recvbuf, op=SUM):
         """Combine `sendbuf` of all members element by element into `recvbuf`.
@@ -104,25 +109,26 @@ class Intracomm(Comm):
         Values are combined in rank order on rank 0, so all members get the
         same bits.
         """
-        run(simple.allreduce_buffer, self, kinds.ALLREDUCE, sendbuf, recvbuf, op)
+        carry_out(reductions.recursive_doubling, self, kinds.ALLREDUCE, sendbuf, recvbuf, op)
 
     def Reduce_scatter_block(self, sendbuf, recvbuf, op=SUM):
         """Combine `sendbuf` of all members; each gets an even block of the result."""
-        run(simple.reduce_scatter, self, kinds.REDUCE_SCATTER, simple.even_shares, sendbuf,
-            recvbuf, None, op)
+        carry_out(SHARED_OUT, self, kinds.REDUCE_SCATTER, reductions.even_shares, sendbuf, recvbuf,
+                  None, op)
 
     def Reduce_scatter(self, sendbuf, recvbuf, recvcounts=None, op=SUM):
         """Combine `sendbuf` of all members; member i gets a block of ``recvcounts[i]`` elements."""
-        run(simple.reduce_scatter, self, kinds.REDUCE_SCATTER, simple.given_shares, sendbuf,
-            recvbuf, recvcounts, op)
+        recvcounts = self._told_shares(sendbuf, recvbuf, recvcounts)
+        carry_out(SHARED_OUT, self, kinds.REDUCE_SCATTER, reductions.given_shares, sendbuf, recvbuf,
+                  recvcounts, op)
 
     def Scan(self, sendbuf, recvbuf, op=SUM):
         """Combine `sendbuf` of the members up to this one into `recvbuf`."""
-        run(simple.scan_buffer, self, kinds.SCAN, sendbuf, recvbuf, op, True)
+        carry_out(PREFIX, self, kinds.SCAN, sendbuf, recvbuf, op, True)
 
     def Exscan(self, sendbuf, recvbuf, op=SUM):
         """Combine `sendbuf` of the members before this one; rank 0 gets nothing."""
-        run(simple.scan_buffer, self, kinds.EXSCAN, sendbuf, recvbuf, op, False)
+        carry_out(PREFIX, self, kinds.EXSCAN, sendbuf, recvbuf, op, False)
 
     # --- without blocking: plans/
 

@@ -52,6 +52,7 @@ cdef enum op_error:
     OP_LACKING = 7              # this process lacks what the fabric needs; the fabric knows what
     OP_FINALIZED = 8            # cancelled by the end of the world, not by its owner
     OP_SHORT = 11               # collectives: shorter than its receiver expects (9, 10: ``core``)
+    OP_FAILED_THERE = 12        # collectives: its sender has failed
 
 cdef enum op_kind:
     OP_SEND = 1

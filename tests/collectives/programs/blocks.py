@@ -87,32 +87,32 @@ def case_large_blocks(comm):
 
 
 def case_reductions_in_rank_order(comm):
-    """The operation is not commutative: x op y = x + 2y shows who came first."""
-    def function(a, b, datatype):
-        x, y = np.frombuffer(a, np.int64), np.frombuffer(b, np.int64)
-        y[:] = 3 * x + y
+    """The operation is not commutative: one function after another, each z -> a z + b."""
+    def function(first, second, datatype):
+        (a, b), then = np.frombuffer(first, np.int64), np.frombuffer(second, np.int64)
+        then[:] = a * then[0], b * then[0] + then[1]
 
     op = MPI.Op.Create(function)
-    own = np.array([comm.rank + 1])
+    own = np.array([comm.rank + 2, comm.rank + 1])
 
     def folded(count):
-        value = 1
-        for rank in range(1, count):
-            value = 3 * value + rank + 1
-        return value
+        scale, shift = 1, 0
+        for rank in range(count):
+            scale, shift = scale * (rank + 2), shift * (rank + 2) + rank + 1
+        return [scale, shift]
 
     for root in range(comm.size):
         into = np.zeros_like(own)
         comm.Reduce(own, into, op, root)
-        assert into[0] == (folded(comm.size) if comm.rank == root else 0)
+        assert list(into) == (folded(comm.size) if comm.rank == root else [0, 0])
     into = np.zeros_like(own)
     comm.Allreduce(own, into, op)
-    assert into[0] == folded(comm.size)
+    assert list(into) == folded(comm.size)
     comm.Scan(own, into, op)
-    assert into[0] == folded(comm.rank + 1)
+    assert list(into) == folded(comm.rank + 1)
     into[:] = -1
     comm.Exscan(own, into, op)
-    assert into[0] == (folded(comm.rank) if comm.rank else -1)
+    assert list(into) == (folded(comm.rank) if comm.rank else [-1, -1])
     op.Free()
 
 

@@ -236,6 +236,8 @@ def case_buffer_operation_that_raises(comm):
     op = MPI.Op.Create(function)
     for name in ("Reduce", "Allreduce", "Scan", "Exscan", "Reduce_scatter_block"):
         send = whole(comm) if name == "Reduce_scatter_block" else np.zeros(2)
+        if name == "Exscan" and comm.size == 2:
+            continue            # there is nothing to combine
         with raises(ZeroDivisionError, "planted"):
             getattr(comm, name)(send, np.zeros(2), op)
         assert comm.allreduce(1) == comm.size

@@ -13,9 +13,14 @@ What must hold:
    later.
 """
 
+import functools
+
+from pyrdv.api.call import ALARM
+from pyrdv.api.constants import ANY_SOURCE
 from pyrdv.api.schedule import Schedule, persistent
 from pyrdv.api.shelf import schedule_of
 from pyrdv.collectives import aftermath, causes, kinds
+from pyrdv.errors import CollectiveError, Error
 
 
 class Plan(Schedule):
@@ -34,6 +39,8 @@ class Plan(Schedule):
         failure = self.failure()
         if failure is not None:
             self.end(failure)
+            for rank in aftermath.given_up(self.view, self.tag):
+                self.excuse(rank)
 
     def failure(self):
         """The exception for what other members said of the call, or None; they are told, too."""
@@ -64,6 +71,64 @@ class Plan(Schedule):
         self.leave()
         return self.failed(failure)
 
+    def carry_out(self):
+        """Start it, and wait for its end."""
+        view, request = self.view, self.launch()
+        try:
+            request.Wait()
+        except BaseException as error:
+            told = self.failed_by(view, request, error)
+            if told is None:
+                raise
+        else:
+            return
+        try:
+            raise told
+        finally:
+            # An exception that its own frame names is a cycle, which keeps the user's buffers.
+            del told
+
+    def failed_by(self, view, request, error):
+        """Tell the others, clean up; the exception to raise, None for `error` itself.
+
+        Who got an empty message in the place of data does not know why: whoever knows has told all.
+        """
+        led = isinstance(error, CollectiveError) and not error.cause
+        if not led:
+            aftermath.note(view, self.tag, causes.of(error, view))
+        while led and aftermath.cause_of(view, self.tag) is None:
+            view.Probe(ANY_SOURCE, ALARM)
+            aftermath.read(view)
+        if request:
+            self.give_up(request, error)
+        cause = aftermath.cause_of(view, self.tag)
+        if led:
+            aftermath.note(view, self.tag, cause)
+        aftermath.sweep(view)
+        return cause.exception(f"{self.name} in {view.name}") if led else None
+
+    def give_up(self, request, error):
+        """Have nothing written into its buffers any more; a second interrupt ends that wait."""
+        self.end(error)
+        try:
+            request.Wait()
+        except Error:
+            return
+
+    def confirm(self):
+        """Nobody ends before all have come here, and none in good order if one has failed.
+
+        A `dissemination` barrier whose messages have a byte: those of a rank that has failed are
+        empty, which is a failure of their receiver (L4).
+        """
+        self.then()
+        tokens, distance, at = self.scratch(1 + self.size.bit_length()), 1, 1
+        while distance < self.size:
+            self.receive(tokens[at:at + 1], (self.rank - distance) % self.size)
+            self.send(tokens[:1], (self.rank + distance) % self.size)
+            self.then()
+            distance, at = 2 * distance, at + 1
+
     def private(self, view):
         """A copy of some bytes that is made whenever the schedule starts."""
         room = self.scratch(view.nbytes)
@@ -80,6 +145,30 @@ def built(build, comm, kind, *args):
         plan.refuse(error)
         raise
     return plan
+
+
+def confirmed(build):
+    """A builder of a call that ends on all ranks, or on none: as `build`, and `confirm`."""
+    @functools.wraps(build)
+    def both(plan, *args):
+        build(plan, *args)
+        plan.confirm()
+    return both
+
+
+def carry_out(build, comm, kind, *args):
+    """Build a schedule by ``build(plan, *args)``, start it, and wait for its end.
+
+    Raises
+    ------
+    CommunicatorError, FinalizedError, ForkedError
+        The communicator cannot be used.
+    CollectiveError
+        It failed on another rank, before this one had what it needs.
+    PeerLostError
+        A member is gone.
+    """
+    schedule_of(built, build, comm, kind, args).carry_out()
 
 
 def start(build, comm, kind, *args):

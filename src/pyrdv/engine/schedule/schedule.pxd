@@ -18,6 +18,9 @@ cdef long schedule_waits(engine_t *e, schedule_t *s) noexcept nogil
 cdef void schedule_called(engine_t *e, schedule_t *s, int error) noexcept nogil
 # call; takes the lock.  It failed with `error`, somewhere else: no round begins any more (L5).
 cdef void schedule_end(engine_t *e, schedule_t *s, int error) noexcept nogil
+# call; takes the lock.  `peer`, a world rank, has said that it takes no part: what it has sent
+# before is here, so a failed schedule waits for nothing else of it.
+cdef void schedule_excuse(engine_t *e, schedule_t *s, uint32_t peer) noexcept nogil
 # Takes the lock.  The builder lets go of a schedule that is over, did not start, or whose
 # engine is closed: its operations are given back, but for `s.op`.  Those under way go to `left`,
 # which has room for one per action; returns how many.

@@ -21,12 +21,14 @@ L3  What a step cannot do waits where that of any other operation waits: a send 
     announcement.
 L4  If a message fails while its peer lives, or an operation raises, the schedule goes on to its
     end, for other members count on its messages.  But it computes nothing any more, and the
-    messages of its later rounds are empty.  Who expects data of one has failed, too (OP_SHORT), and
-    goes on likewise: so nobody completes with data that went wrong.  What went wrong first is told.
+    messages of its later rounds are empty and marked (CONTENT_OBJECT).  Who gets one has failed,
+    too (OP_FAILED_THERE), and goes on likewise: so nobody completes with data that went wrong.
+    What went wrong first is told.
 L5  If a member is lost, or takes no part, or a message cannot come any more, no round begins.
     Posted receives and sends that are not announced are taken back.  The schedule is over when all
-    receives have ended, so nothing is written into its memory afterwards (R3).  Announced sends go
-    on by themselves.  Each member learns of a loss by itself, and who takes no part tells each
+    receives have ended, so nothing is written into its memory afterwards (R3); or their buffers
+    were offered to a peer that has said, after all that it sent, that it takes no part any more
+    (`schedule_excuse`).  Announced sends go on by themselves.  Each member learns of a loss by itself, and who takes no part tells each
     other member; so no schedule of the communicator waits for good.
 L6  The memory of a schedule belongs to its builder.  It is in the engine's list from its start
     until it is over, and only then is it looked at.
@@ -56,13 +58,13 @@ from pyrdv.engine.schedule.plan cimport (
     ACTION_CALL, ACTION_RECV, ACTION_REDUCE, ACTION_SEND, SCHEDULE_ENDS, SCHEDULE_MOVES,
     SCHEDULE_NEW, SCHEDULE_OPENS, SCHEDULE_OVER, SCHEDULE_WORKS, action_t, round_t, schedule_t)
 from pyrdv.engine.state cimport (
-    ANY_PEER, DATA_CLASSES, MESSAGES_LOW, OP_CANCELLED, OP_COMPLETE, OP_ENDED, OP_FINALIZED,
-    OP_NO_MEMORY, OP_PEER_LOST, OP_POSTED, OP_QUEUED, OP_RECV, OP_RESERVED, OP_SCHEDULE,
+    ANY_PEER, DATA_CLASSES, MESSAGES_LOW, OP_CANCELLED, OP_COMPLETE, OP_ENDED, OP_FAILED_THERE,
+    OP_FINALIZED, OP_NO_MEMORY, OP_PEER_LOST, OP_POSTED, OP_QUEUED, OP_RECV, OP_RESERVED, OP_SCHEDULE,
     OP_SCHEDULED, OP_SEND, OP_SHORT, PEER_LOST, PROMISE_GIVEN, PROTOCOL_NONE, call_t, engine_t,
     message_t, op_t, peer_t)
 from pyrdv.engine.step cimport announce, call_step, keep_moving, refill
 from pyrdv.engine.trace cimport trace_op, trace_read
-from pyrdv.engine.wire cimport CONTENT_BUFFER
+from pyrdv.engine.wire cimport CONTENT_BUFFER, CONTENT_OBJECT
 
 
 cdef extern from "order.h" nogil:
@@ -141,7 +143,8 @@ cdef bint landed(const engine_t *e, const schedule_t *s) noexcept nogil:
     if s.round < s.round_count:
         for i in range(s.rounds[s.round].begin, s.rounds[s.round].middle):
             op = s.actions[i].op
-            if op.kind == OP_RECV and op.state != OP_COMPLETE and op.state != OP_RESERVED:
+            if op.kind == OP_RECV and op.state != OP_COMPLETE and op.state != OP_RESERVED \
+                    and not (s.actions[i].excused and op.state == OP_POSTED):
                 return False
     return True
 
@@ -149,6 +152,8 @@ cdef bint landed(const engine_t *e, const schedule_t *s) noexcept nogil:
 cdef void judge(engine_t *e, schedule_t *s, const op_t *op) noexcept nogil:
     """Message `op` of the present round is complete: how?"""
     cdef int error = op.error
+    if error == 0 and op.kind == OP_RECV and op.content != CONTENT_BUFFER:
+        error = OP_FAILED_THERE
     if error == 0 and op.kind == OP_RECV and op.total != op.length:
         error = OP_SHORT
     if error == 0 or s.state == SCHEDULE_ENDS:
@@ -214,6 +219,7 @@ cdef void send_start(engine_t *e, op_t *op, bint failed) noexcept nogil:
     if failed:
         # Whatever was chosen for its data, there are none (L4).
         op_disown(e, op)
+        op.content = CONTENT_OBJECT
         op.length = 0
         op.protocol = PROTOCOL_NONE
     if p.finished:
@@ -470,6 +476,18 @@ cdef void schedule_end(engine_t *e, schedule_t *s, int error) noexcept nogil:
         withdraw(e, s)
         advance(e, s)
         keep_moving(call)
+    call_end(call)
+
+
+cdef void schedule_excuse(engine_t *e, schedule_t *s, uint32_t peer) noexcept nogil:
+    cdef call_t *call
+    cdef uint32_t i
+    call = call_begin(e)
+    if s.state == SCHEDULE_ENDS and s.round < s.round_count:
+        for i in range(s.rounds[s.round].begin, s.rounds[s.round].middle):
+            if s.actions[i].peer == peer:
+                s.actions[i].excused = 1
+        advance(e, s)
     call_end(call)
 
 
