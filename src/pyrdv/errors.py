@@ -480,7 +480,8 @@ def from_status(code, **facts):
         What the text needs. 1: ``message_bytes, buffer_bytes, source, tag`` (bytes, ranks);
         2: ``peer, reason=""``; 3: ``source=None, tag=None``; 4: ``wanted_bytes=0, what=""``,
         and ``registering=True`` where registration failed; 5: ``what=""`` and any others;
-        7: ``peer, reason``; 8: ``what=""``; 9 and 10: ``message_bytes, source, tag``; 11: as 1; 12: ``source``.
+        7: ``peer, reason``; 8: ``what=""``; 9 and 10: ``message_bytes, source, tag``; 11: as 1;
+        12: ``source``.
 
     Returns
     -------

@@ -186,10 +186,6 @@ cdef class Call:
         self.wait(self.collecting)
         self.collecting = None
 
-    def irecv(self, buf, int source):
-        """Start receiving a block that fills `buf`; `finish` waits for it."""
-        self.requests.append(post_recv(self.view, buf, source, self.tag, False))
-
     def finish(self):
         """Wait for all that was started."""
         cdef Request request

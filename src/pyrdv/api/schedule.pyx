@@ -31,7 +31,8 @@ from pyrdv.engine.schedule.plan cimport (
     ACTION_CALL, ACTION_COPY, ACTION_RECV, ACTION_REDUCE, ACTION_SEND, SCHEDULE_NEW, SCHEDULE_OVER,
     action_t, round_t, schedule_renew)
 from pyrdv.engine.schedule.schedule cimport (
-    schedule_called, schedule_end, schedule_excuse, schedule_release, schedule_start, schedule_waits)
+    schedule_called, schedule_end, schedule_excuse, schedule_release, schedule_start,
+    schedule_waits)
 from pyrdv.engine.state cimport OP_INVALID, op_t
 from pyrdv.progress.polling cimport bell_rings, wait_beside
 

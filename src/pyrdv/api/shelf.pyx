@@ -88,7 +88,6 @@ cdef bint lay_out(Schedule plan, const span *buffers, int count) except? False:
     cdef span spans[BUFFERS + 8]
     cdef int whole = count
     cdef uint32_t i
-    cdef int32_t found
     cdef action_t *a
     cdef place_t *p
     if plan.calls or len(plan.owned) > 8:

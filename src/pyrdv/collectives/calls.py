@@ -41,10 +41,6 @@ class CollectiveCall(Call):
         if aftermath.cause_of(self.view, self.tag) is not None:
             raise _ToldError
 
-    def private(self, view):
-        """A copy of some bytes."""
-        return bytes(view)
-
     def has_given_up(self, rank):
         """Whether `rank` owes nothing to this call any more."""
         return aftermath.has_given_up(self.view, self.tag, rank)

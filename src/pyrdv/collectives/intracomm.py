@@ -13,10 +13,10 @@ from pyrdv.collectives.plans import barrier, bcast, blocks as plans, reductions
 from pyrdv.collectives.plans.starting import carry_out, confirmed, prepare, start
 from pyrdv.collectives.turns import in_turn
 
-
-#: Builders of calls that block.
-RING, SPREAD, BINOMIAL, PREFIX, SHARED_OUT = map(confirmed, (
-    plans.ring, plans.spread, reductions.binomial, reductions.prefix, reductions.spread))
+#: Builders of calls that block, and end on all members or on none.
+_GATHERING, _SCATTERING, _RING, _SPREAD, _BINOMIAL, _PREFIX, _SHARED_OUT = map(confirmed, (
+    plans.gather, plans.scatter, plans.ring, plans.spread, reductions.binomial, reductions.prefix,
+    reductions.spread))
 
 
 @own_methods
@@ -59,39 +59,39 @@ class Intracomm(Comm):
 
     def Gather(self, sendbuf, recvbuf, root=0):
         """Put `sendbuf` of all members side by side into `recvbuf` of `root`."""
-        run(blocks.gather, self, kinds.GATHER, sendbuf, recvbuf, root, True)
+        carry_out(_GATHERING, self, kinds.GATHER, sendbuf, recvbuf, root, True)
 
     def Gatherv(self, sendbuf, recvbuf, root=0):
         """`Gather` with a count and displacement per member."""
-        run(blocks.gather, self, kinds.GATHER, sendbuf, recvbuf, root, False)
+        carry_out(_GATHERING, self, kinds.GATHER, sendbuf, recvbuf, root, False)
 
     def Scatter(self, sendbuf, recvbuf, root=0):
         """Cut `sendbuf` of `root` into one block for `recvbuf` of each member."""
-        run(blocks.scatter, self, kinds.SCATTER, sendbuf, recvbuf, root, True)
+        carry_out(_SCATTERING, self, kinds.SCATTER, sendbuf, recvbuf, root, True)
 
     def Scatterv(self, sendbuf, recvbuf, root=0):
         """`Scatter` with a count and displacement per member."""
-        run(blocks.scatter, self, kinds.SCATTER, sendbuf, recvbuf, root, False)
+        carry_out(_SCATTERING, self, kinds.SCATTER, sendbuf, recvbuf, root, False)
 
     def Allgather(self, sendbuf, recvbuf):
         """`Gather` whose result all members get."""
-        carry_out(RING, self, kinds.ALLGATHER, sendbuf, recvbuf, True)
+        carry_out(_RING, self, kinds.ALLGATHER, sendbuf, recvbuf, True)
 
     def Allgatherv(self, sendbuf, recvbuf):
         """`Gatherv` whose result all members get."""
-        carry_out(RING, self, kinds.ALLGATHER, sendbuf, recvbuf, False)
+        carry_out(_RING, self, kinds.ALLGATHER, sendbuf, recvbuf, False)
 
     def Alltoall(self, sendbuf, recvbuf):
         """Send one block of `sendbuf` to each member, and receive one from each."""
-        carry_out(SPREAD, self, kinds.ALLTOALL, sendbuf, recvbuf, True)
+        carry_out(_SPREAD, self, kinds.ALLTOALL, sendbuf, recvbuf, True)
 
     def Alltoallv(self, sendbuf, recvbuf):
         """`Alltoall` with a count and displacement per member."""
-        carry_out(SPREAD, self, kinds.ALLTOALL, sendbuf, recvbuf, False)
+        carry_out(_SPREAD, self, kinds.ALLTOALL, sendbuf, recvbuf, False)
 
     def Reduce(self, sendbuf, recvbuf, op=SUM, root=0):
         """`Allreduce` whose result only `root` gets."""
-        carry_out(BINOMIAL, self, kinds.REDUCE, sendbuf, recvbuf, op, root)
+        carry_out(_BINOMIAL, self, kinds.REDUCE, sendbuf, recvbuf, op, root)
 
     def Allreduce(self, sendbuf, recvbuf, op=SUM):
         """Combine `sendbuf` of all members element by element into `recvbuf`.
@@ -109,26 +109,26 @@ class Intracomm(Comm):
         Values are combined in rank order on rank 0, so all members get the
         same bits.
         """
-        carry_out(reductions.recursive_doubling, self, kinds.ALLREDUCE, sendbuf, recvbuf, op)
+        carry_out(reductions.allreduce, self, kinds.ALLREDUCE, sendbuf, recvbuf, op)
 
     def Reduce_scatter_block(self, sendbuf, recvbuf, op=SUM):
         """Combine `sendbuf` of all members; each gets an even block of the result."""
-        carry_out(SHARED_OUT, self, kinds.REDUCE_SCATTER, reductions.even_shares, sendbuf, recvbuf,
+        carry_out(_SHARED_OUT, self, kinds.REDUCE_SCATTER, reductions.even_shares, sendbuf, recvbuf,
                   None, op)
 
     def Reduce_scatter(self, sendbuf, recvbuf, recvcounts=None, op=SUM):
         """Combine `sendbuf` of all members; member i gets a block of ``recvcounts[i]`` elements."""
         recvcounts = self._told_shares(sendbuf, recvbuf, recvcounts)
-        carry_out(SHARED_OUT, self, kinds.REDUCE_SCATTER, reductions.given_shares, sendbuf, recvbuf,
-                  recvcounts, op)
+        carry_out(_SHARED_OUT, self, kinds.REDUCE_SCATTER, reductions.given_shares, sendbuf,
+                  recvbuf, recvcounts, op)
 
     def Scan(self, sendbuf, recvbuf, op=SUM):
         """Combine `sendbuf` of the members up to this one into `recvbuf`."""
-        carry_out(PREFIX, self, kinds.SCAN, sendbuf, recvbuf, op, True)
+        carry_out(_PREFIX, self, kinds.SCAN, sendbuf, recvbuf, op, True)
 
     def Exscan(self, sendbuf, recvbuf, op=SUM):
         """Combine `sendbuf` of the members before this one; rank 0 gets nothing."""
-        carry_out(PREFIX, self, kinds.EXSCAN, sendbuf, recvbuf, op, False)
+        carry_out(_PREFIX, self, kinds.EXSCAN, sendbuf, recvbuf, op, False)
 
     # --- without blocking: plans/
 
@@ -202,7 +202,7 @@ class Intracomm(Comm):
         and 64 bits and complex numbers of those need no Python; others are computed by the next
         call of this process that waits or looks at a request.
         """
-        return start(reductions.recursive_doubling, self, kinds.IALLREDUCE, sendbuf, recvbuf, op)
+        return start(reductions.allreduce, self, kinds.IALLREDUCE, sendbuf, recvbuf, op)
 
     def Ireduce_scatter_block(self, sendbuf, recvbuf, op=SUM):
         """Start a `Reduce_scatter_block`; see `Ibarrier` and `Iallreduce`."""
@@ -295,7 +295,7 @@ class Intracomm(Comm):
 
     def Allreduce_init(self, sendbuf, recvbuf, op=SUM, info=None):
         """A persistent `Allreduce`; see `Barrier_init`."""
-        return prepare(reductions.recursive_doubling, self, kinds.IALLREDUCE, sendbuf, recvbuf, op)
+        return prepare(reductions.allreduce, self, kinds.IALLREDUCE, sendbuf, recvbuf, op)
 
     def Reduce_scatter_block_init(self, sendbuf, recvbuf, op=SUM, info=None):
         """A persistent `Reduce_scatter_block`; see `Barrier_init`."""

@@ -1,14 +1,14 @@
-"""Collective operations on whole buffers and objects, in their simplest correct form.
+"""Collective operations on objects, barrier and broadcast, in their simplest correct form.
 
 Barrier by dissemination, broadcast down a binomial tree, reductions in rank order on one rank.
-Each function is one call (`pyrdv.collectives.calls.run`), or a part of one: its messages on one way
-between two ranks come in order, so all parts of a call have one tag.
+Those on buffers of all members are schedules (`pyrdv.collectives.plans`).  Each function is one
+call (`pyrdv.collectives.calls.run`), or a part of one: its messages on one way between two ranks
+come in order, so all parts of a call have one tag.
 """
 
 from pyrdv.api import objects
 from pyrdv.collectives import arguments, pickles
 from pyrdv.collectives.trees import parent_and_children
-from pyrdv.errors import CountError
 
 
 def barrier(call):
@@ -53,104 +53,6 @@ def fold_buffers(call, mine, datatype, op, root):
             op.reduce_local(folded, other, datatype)
         folded = other
     return folded
-
-
-def allreduce_buffer(call, sendbuf, recvbuf, op):
-    """Fold of the members' buffers in rank order on rank 0, then a broadcast."""
-    mine, result, datatype = arguments.operands(sendbuf, recvbuf, op, "Allreduce")
-    folded = fold_buffers(call, mine, datatype, op, 0)
-    if folded is not None:
-        result[:] = folded
-    share_buffer(call, result, 0)
-
-
-def reduce_buffer(call, sendbuf, recvbuf, op, root):
-    """Fold of the members' buffers in rank order, on `root`."""
-    arguments.check_root(call, root)
-    if call.rank == root:
-        mine, result, datatype = arguments.operands(sendbuf, recvbuf, op, "Reduce")
-        folded = fold_buffers(call, mine, datatype, op, root)
-        call.confirm()
-        result[:] = folded
-    else:
-        mine, datatype = arguments.contribution(sendbuf, op)
-        fold_buffers(call, mine, datatype, op, root)
-        call.confirm()
-
-
-def scan_buffer(call, sendbuf, recvbuf, op, inclusive):
-    """Fold of the buffers of the members up to this one, itself included or not."""
-    mine, result, datatype = arguments.operands(sendbuf, recvbuf, op, call.name)
-    upto = bytearray(mine)
-    before = bytearray(mine.nbytes)
-    if call.rank:
-        call.collect(before, call.rank - 1)
-        op.reduce_local(before, upto, datatype)
-    if call.rank + 1 < call.size:
-        call.send(upto, call.rank + 1)
-    call.confirm()
-    if inclusive:
-        result[:] = upto
-    elif call.rank:
-        result[:] = before
-
-
-def reduce_scatter(call, shares_of, sendbuf, recvbuf, counts, op):
-    """Fold of the members' buffers on rank 0, and to each member its share of it.
-
-    ``shares_of(call, sendbuf, recvbuf, counts, op)`` reads the arguments.
-    """
-    shares = shares_of(call, sendbuf, recvbuf, counts, op)
-    size, counts = shares.datatype.size, shares.counts
-    folded = fold_buffers(call, shares.mine, shares.datatype, op, 0)
-    own = shares.own[:counts[call.rank] * size]
-    if folded is None:
-        call.receive(own, 0)
-    else:
-        folded = memoryview(folded)
-        end = counts[0] * size
-        own[:] = folded[:end]
-        for rank in range(1, call.size):
-            begin, end = end, end + counts[rank] * size
-            call.isend(folded[begin:end], rank)
-        call.finish()
-    call.confirm()
-
-
-def even_shares(call, sendbuf, recvbuf, counts, op):
-    """The arguments of Reduce_scatter_block."""
-    return arguments.Shares.even(sendbuf, recvbuf, op, call.size, "Reduce_scatter_block")
-
-
-def given_shares(call, sendbuf, recvbuf, counts, op):
-    """The arguments of Reduce_scatter; without counts the members tell each other theirs."""
-    what = "Reduce_scatter"
-    shares = arguments.Shares(sendbuf, recvbuf, op, what)
-    counts = arguments.shares_given(counts, call.size, what)
-    if counts is None and shares.in_place:
-        raise CountError(f"{what} in place needs the counts: the receive buffer of a rank does not "
-                         "tell its share")
-    if counts is None:
-        mine = shares.own.nbytes // shares.datatype.size
-        counts = [int.from_bytes(count, "little") for count in _all_of(call, mine.to_bytes(
-            8, "little"))]
-    shares.give(counts, call.rank)
-    return shares
-
-
-def _all_of(call, mine):
-    """The bytes of every member, as many on each."""
-    size = len(mine)
-    everything = bytearray(size * call.size)
-    whole = memoryview(everything)
-    if call.rank:
-        call.send(mine, 0)
-    else:
-        whole[:size] = mine
-        for rank in range(1, call.size):
-            call.collect(whole[rank * size:(rank + 1) * size], rank)
-    share_buffer(call, whole, 0)
-    return [whole[rank * size:(rank + 1) * size] for rank in range(call.size)]
 
 
 def all_agree(call, mine, datatype, op):

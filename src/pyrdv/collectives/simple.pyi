@@ -1,11 +1,10 @@
-"""Collective operations on whole buffers and objects, in their simplest correct form."""
+"""Collective operations on objects, barrier and broadcast, in their simplest correct form."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from ..api.datatypes import Datatype
 from ..api.ops import Op
-from .arguments import Shares
 from .calls import CollectiveCall
 
 def barrier(call: CollectiveCall) -> None: ...
@@ -14,27 +13,6 @@ def share_buffer(call: CollectiveCall, buf: Any, root: int) -> None: ...
 def fold_buffers(
     call: CollectiveCall, mine: Any, datatype: Datatype, op: Op, root: int
 ) -> bytearray | None: ...
-def allreduce_buffer(call: CollectiveCall, sendbuf: Any, recvbuf: Any, op: Op) -> None: ...
-def reduce_buffer(
-    call: CollectiveCall, sendbuf: Any, recvbuf: Any, op: Op, root: int
-) -> None: ...
-def scan_buffer(
-    call: CollectiveCall, sendbuf: Any, recvbuf: Any, op: Op, inclusive: bool
-) -> None: ...
-def reduce_scatter(
-    call: CollectiveCall,
-    shares_of: Callable[..., Shares],
-    sendbuf: Any,
-    recvbuf: Any,
-    counts: Iterable[int] | None,
-    op: Op,
-) -> None: ...
-def even_shares(
-    call: CollectiveCall, sendbuf: Any, recvbuf: Any, counts: None, op: Op
-) -> Shares: ...
-def given_shares(
-    call: CollectiveCall, sendbuf: Any, recvbuf: Any, counts: Iterable[int] | None, op: Op
-) -> Shares: ...
 def all_agree(call: CollectiveCall, mine: Any, datatype: Datatype, op: Op) -> bytearray: ...
 def bcast_object(call: CollectiveCall, obj: Any, root: int) -> Any: ...
 def share_pickle(

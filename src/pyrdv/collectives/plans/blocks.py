@@ -44,18 +44,20 @@ def ring(plan, sendbuf, recvbuf, even):
     """Allgather: each rank hands on to the next what came from the one before, n - 1 times."""
     into = Blocks(recvbuf, plan.size, even, True)
     mine = arguments.own_block(into, sendbuf, plan)
-    if mine is not None:
-        plan.copy(mine, into[plan.rank])
     for step in range(1, plan.size):
         plan.receive(into[(plan.rank - step) % plan.size], (plan.rank - 1) % plan.size)
-        plan.send(into[(plan.rank - step + 1) % plan.size], (plan.rank + 1) % plan.size)
-        plan.then()
+        out = into[(plan.rank - step + 1) % plan.size]
+        plan.send(mine if mine is not None and step == 1 else out, (plan.rank + 1) % plan.size)
+        if step + 1 < plan.size:
+            plan.then()
+    # Behind the messages: nobody waits for it.
+    if mine is not None:
+        plan.copy(mine, into[plan.rank])
 
 
 def spread(plan, sendbuf, recvbuf, even):
     """Alltoall: rank i sends to i + 1, i + 2, ..., so many at a time that no rank is flooded."""
     sources, into = arguments.exchanged(sendbuf, recvbuf, plan, even)
-    plan.copy(sources[plan.rank], into[plan.rank])
     for step in range(1, plan.size):
         source = (plan.rank - step) % plan.size
         dest = (plan.rank + step) % plan.size
@@ -63,6 +65,7 @@ def spread(plan, sendbuf, recvbuf, even):
         plan.send(sources[dest], dest)
         if step % WINDOW == 0:
             plan.then()
+    plan.copy(sources[plan.rank], into[plan.rank])
 
 
 def _others(plan):

@@ -7,6 +7,82 @@ from pyrdv.collectives.plans.blocks import WINDOW
 from pyrdv.collectives.trees import parent_and_children
 from pyrdv.errors import CountError
 
+#: Bytes up to which ranks exchange all they have: measured on two ranks over shared memory, where
+#: halves win from 64 KiB on, and less for more ranks, which send more of what they have twice.
+WHOLE = 16 << 10
+
+
+def allreduce(plan, sendbuf, recvbuf, op):
+    """`recursive_doubling` of what is short, or must stay in order; else `halving`."""
+    _, result, datatype = arguments.operands(sendbuf, recvbuf, op, plan.name)
+    power = 1 << plan.size.bit_length() - 1
+    halves = op.is_commutative and result.nbytes > WHOLE and result.nbytes >= power * datatype.size
+    (halving if halves else recursive_doubling)(plan, sendbuf, recvbuf, op)
+
+
+def halving(plan, sendbuf, recvbuf, op):
+    """Allreduce: each rank combines its part of the vector, and then all get all parts.
+
+    In round k each rank exchanges halves of what it is left with: it combines one and is rid of the
+    other.  The same way back it gets the finished parts.  So 2 (p - 1) / p vectors leave each rank,
+    and each part is combined on one rank only.  R. Rabenseifner, "Optimization of collective
+    reduction operations", 2004.  Ranks that are no power of two begin as in `recursive_doubling`.
+    """
+    mine, result, datatype = arguments.operands(sendbuf, recvbuf, op, plan.name)
+    if mine is not result:
+        plan.copy(mine, result)
+    other = plan.scratch(result.nbytes)
+    power, place, rank_of = paired(plan, op, datatype, result, other)
+    if place is None:
+        return
+    elements = result.nbytes // datatype.size
+    bound = [elements * part // power * datatype.size for part in range(power + 1)]
+    low, high, bit, ways = 0, power, power // 2, []
+    while bit:
+        partner, middle = rank_of(place ^ bit), low + bit
+        kept, given = ((low, middle), (middle, high)) if place & bit == 0 else (
+            (middle, high), (low, middle))
+        here, there = (slice(bound[begin], bound[end]) for begin, end in (kept, given))
+        plan.receive(other[here], partner)
+        plan.send(result[there], partner)
+        plan.reduce(op, datatype, other[here], result[here], place & bit == 0)
+        plan.then()
+        ways.append((partner, here, there))
+        (low, high), bit = kept, bit // 2
+    for partner, here, there in reversed(ways):
+        plan.receive(result[there], partner)
+        plan.send(result[here], partner)
+        plan.then()
+    unpaired(plan, power, result)
+
+
+def paired(plan, op, datatype, result, other):
+    """Have as many pairs of neighbours as are too many for a power of two begin as one rank each.
+
+    ``(power, this rank's place among them, place -> rank)``; the place is None, and all is done,
+    for one that waits for its neighbour's result.
+    """
+    power = 1 << plan.size.bit_length() - 1
+    pairs = plan.size - power
+    if plan.rank >= 2 * pairs:
+        place = plan.rank - pairs
+    elif plan.rank % 2:
+        place = plan.rank // 2
+        plan.receive(other, plan.rank - 1)
+        plan.reduce(op, datatype, other, result, False)
+    else:
+        place = None
+        plan.send(result, plan.rank + 1)
+        plan.then()
+        plan.receive(result, plan.rank + 1)
+    return power, place, lambda there: 2 * there + 1 if there < pairs else there + pairs
+
+
+def unpaired(plan, power, result):
+    """Give the result to the neighbour that waits for it."""
+    if plan.rank % 2 and plan.rank < 2 * (plan.size - power):
+        plan.send(result, plan.rank - 1)
+
 
 def recursive_doubling(plan, sendbuf, recvbuf, op):
     """Allreduce: in round k each rank exchanges what it has with the rank whose bit k differs.
@@ -20,29 +96,18 @@ def recursive_doubling(plan, sendbuf, recvbuf, op):
     if mine is not result:
         plan.copy(mine, result)
     other = plan.scratch(result.nbytes)
-    power = 1 << plan.size.bit_length() - 1
-    pairs = plan.size - power
-    paired = plan.rank < 2 * pairs
-    if paired and plan.rank % 2 == 0:
-        plan.send(result, plan.rank + 1)
-        plan.then()
-        plan.receive(result, plan.rank + 1)
+    power, place, rank_of = paired(plan, op, datatype, result, other)
+    if place is None:
         return
-    if paired:
-        plan.receive(other, plan.rank - 1)
-        plan.reduce(op, datatype, other, result, False)
-    place = plan.rank // 2 if paired else plan.rank - pairs
     bit = 1
     while bit < power:
-        there = place ^ bit
-        partner = 2 * there + 1 if there < pairs else there + pairs
+        partner = rank_of(place ^ bit)
         plan.receive(other, partner)
         plan.send(result, partner)
-        plan.reduce(op, datatype, other, result, there > place)
+        plan.reduce(op, datatype, other, result, place & bit == 0)
         plan.then()
         bit *= 2
-    if paired:
-        plan.send(result, plan.rank - 1)
+    unpaired(plan, power, result)
 
 
 def binomial(plan, sendbuf, recvbuf, op, root):

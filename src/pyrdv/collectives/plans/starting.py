@@ -1,4 +1,4 @@
-"""How a collective call that does not block is made.
+"""How a collective call on buffers is made.
 
 What must hold:
 

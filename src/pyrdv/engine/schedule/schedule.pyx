@@ -28,8 +28,9 @@ L5  If a member is lost, or takes no part, or a message cannot come any more, no
     Posted receives and sends that are not announced are taken back.  The schedule is over when all
     receives have ended, so nothing is written into its memory afterwards (R3); or their buffers
     were offered to a peer that has said, after all that it sent, that it takes no part any more
-    (`schedule_excuse`).  Announced sends go on by themselves.  Each member learns of a loss by itself, and who takes no part tells each
-    other member; so no schedule of the communicator waits for good.
+    (`schedule_excuse`).  Announced sends go on by themselves.  Each member learns of a loss by
+    itself or from another, and who takes no part tells each other member; so no schedule of the
+    communicator waits for good.
 L6  The memory of a schedule belongs to its builder.  It is in the engine's list from its start
     until it is over, and only then is it looked at.
 L7  A step does at most STEP_BYTES of reductions and copies, and STEP_MOVES other things, for each
@@ -59,9 +60,9 @@ from pyrdv.engine.schedule.plan cimport (
     SCHEDULE_NEW, SCHEDULE_OPENS, SCHEDULE_OVER, SCHEDULE_WORKS, action_t, round_t, schedule_t)
 from pyrdv.engine.state cimport (
     ANY_PEER, DATA_CLASSES, MESSAGES_LOW, OP_CANCELLED, OP_COMPLETE, OP_ENDED, OP_FAILED_THERE,
-    OP_FINALIZED, OP_NO_MEMORY, OP_PEER_LOST, OP_POSTED, OP_QUEUED, OP_RECV, OP_RESERVED, OP_SCHEDULE,
-    OP_SCHEDULED, OP_SEND, OP_SHORT, PEER_LOST, PROMISE_GIVEN, PROTOCOL_NONE, call_t, engine_t,
-    message_t, op_t, peer_t)
+    OP_FINALIZED, OP_NO_MEMORY, OP_PEER_LOST, OP_POSTED, OP_QUEUED, OP_RECV, OP_RESERVED,
+    OP_SCHEDULE, OP_SCHEDULED, OP_SEND, OP_SHORT, PEER_LOST, PROMISE_GIVEN, PROTOCOL_NONE, call_t,
+    engine_t, message_t, op_t, peer_t)
 from pyrdv.engine.step cimport announce, call_step, keep_moving, refill
 from pyrdv.engine.trace cimport trace_op, trace_read
 from pyrdv.engine.wire cimport CONTENT_BUFFER, CONTENT_OBJECT
