@@ -106,8 +106,8 @@ class Intracomm(Comm):
 
         Notes
         -----
-        Values are combined in rank order on rank 0, so all members get the
-        same bits.
+        Values are combined in rank order, in pairs: all members get the same
+        bits, and the same in each run.
         """
         carry_out(reductions.allreduce, self, kinds.ALLREDUCE, sendbuf, recvbuf, op)
 
