@@ -38,8 +38,8 @@ from pyrdv.engine.choice.rule import CHOICES
 
 cdef enum:
     PAGE = 4096
-    SOFT = 512 << 10            # bytes of a bounce buffer with soft devices, if ...
-    MANY = 64                   # ... so many may stay registered
+    SOFT = 512 << 10            # bytes of a bounce buffer with soft devices, if MANY of them fit
+    MANY = 64                   # in the registration budget
     SHARE = 4                   # standing buffers: one part in so many of what may stay registered
     NUMBERS_END = 1 << 30       # from here on the buffers are wiped and counted from 1 again (B5)
 
@@ -65,8 +65,8 @@ DEFAULTS = {
 
 
 cdef uint32_t usual_bytes(const engine_t *e) noexcept nogil:
-    """Of a bounce buffer: more where packets are dear, for a copy that nothing hides is not, and
-    memory may be registered."""
+    """The size of a bounce buffer.  With soft devices a packet costs more than a copy that nothing
+    hides, so buffers are larger there, as far as the registration budget allows."""
     cdef int i
     cdef uint32_t soft = 0
     cdef uint32_t bytes = BUFFER

@@ -36,7 +36,7 @@ cdef enum:
     MESSAGE_UNITS = 6           # units that an unexpected message costs beside its data
     OFFERS_LOW = 32             # free offers below which a call refills the pool
     LANE_BUFFERS = 3            # bounce buffers of one lane
-    TELL = 2                    # of them, whose end one packet tells: the sender has one meanwhile
+    TELL = 2                    # freed buffers that one packet reports; the sender still holds one
     PATIENT = 2                 # receives in a row that waited: the next one probably will
     POINTS = 8                  # of a piecewise linear function
 
