@@ -272,13 +272,13 @@ cdef struct offer_t:            # an RTR, kept by the sender
     int32_t tag
     uint32_t skip               # announcements of this envelope that come before its own
 
-cdef struct usage_t:            # of one envelope, over the whole run; ``profile``
+cdef struct usage_t:            # of one envelope, over the whole run; ``history``
     uint32_t context
     uint32_t peer
     int32_t tag
     uint8_t known               # 0: an empty place
     uint8_t useless             # a former run says so
-    uint64_t sent               # RTRs; counted if a profile is recorded
+    uint64_t sent               # RTRs; counted if they are recorded
     uint64_t used
     uint64_t cost               # ``regret``: of an RTR, smoothed
     uint64_t wasted             # by RTRs in a row that were not used
