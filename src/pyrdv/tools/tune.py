@@ -32,7 +32,7 @@ import time
 from pyrdv import files
 from pyrdv.tools import bare, bench_arguments as arguments, bench_report as report, cost_model
 
-SCHEMA = "pyrdv-tune/2"
+SCHEMA = cost_model.SCHEMA
 SIZES = [4096 << 2 * k for k in range(7)]
 SMALL = 8
 #: The shortest time between two readings of the clock, s, and samples of one figure.
