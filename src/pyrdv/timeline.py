@@ -387,13 +387,13 @@ class Joining:
             self._lanes[source].move(out, end - _SHORTEST)
         # When it came, or was matched, says when its receiver looked: not who called first.
         later = into.begin - out.begin
-        who = "receiver" if "came" in one or later > 0 else "sender"
-        by = later if who == "receiver" else -later
+        who, by = ("receiver", later) if "came" in one or later > 0 else ("sender", -later)
         for bar in (out, into):
             bar.args.update({"late": who, "late by, us": round(max(0.0, by), 3)})
         begin = max(min(one["sent"], end), out.begin)
         self._arrows += 1
-        shared = {"name": "message", "cat": "message", "id": self._arrows}
+        words = f"{out.args['nbytes']} B", out.args.get("protocol"), out.args.get("reason")
+        shared = {"name": ", ".join(filter(None, words)), "cat": "message", "id": self._arrows}
         self._emit({"ph": "s", "pid": source, "tid": out.lane, "ts": begin, **shared})
         self._emit({"ph": "f", "bp": "e", "pid": dest, "tid": into.lane, "ts": max(end, begin),
                     **shared})

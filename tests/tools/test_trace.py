@@ -64,6 +64,8 @@ def strict(content):
         assert (sent["args"]["peer"], got["args"]["peer"]) == (end["pid"], begin["pid"])
         assert sent["args"]["tag"] == got["args"]["tag"]
         assert got["args"]["late"] in ("sender", "receiver")
+        assert begin["name"] == end["name"]
+        assert begin["name"].startswith(f"{sent['args']['nbytes']} B, {sent['args']['protocol']}")
         found.append((sent, got))
     return found
 
