@@ -41,7 +41,7 @@ _RECEIVE = {
 _SCHEDULE = {"scheduled": "waits for messages of its round, which are operations of their own"}
 
 
-def place(frame):
+def stands_at(frame):
     """FILE:LINE and function of the innermost frame that is not the library's; empty: none."""
     while frame is not None and frame.f_code.co_filename.startswith(traced.PACKAGE):
         frame = frame.f_back
@@ -157,7 +157,7 @@ def report(engine, frame=None):
     list of str
         Lines, each of which names the rank.
     """
-    where = place(frame)
+    where = stands_at(frame)
     lines = [f"is at {where}"] if where else []
     lines += pending(engine)
     now = monotonic()

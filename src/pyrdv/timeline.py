@@ -284,7 +284,7 @@ class Joining:
             self._announced(us, bar, event)
             self._end(bar, us)
         elif kind == "unexpected" and event.peer in self._ranks and event.peer != rank:
-            self._message(event.peer, rank, event.number)["came"] = us
+            self._message(event.peer, rank, event.number)["came"] = True
 
     def finish(self):
         """There are no more events."""
@@ -381,19 +381,19 @@ class Joining:
             return
         del self._messages[source, dest, number]
         out, into = one["sender"], one["receiver"]
-        if "came" in one:
-            who, by = "receiver", one["matched"] - one["came"]
-        else:
-            who, by = "sender", one["matched"] - into.begin
-        for bar in (out, into):
-            bar.args.update({"late": who, "late by, us": round(max(0.0, by), 3)})
         end = max(one["matched"], into.begin)
         if out.begin > end:
             # The event of a send is recorded behind its post; the processor may be lost between.
             self._lanes[source].move(out, end - _SHORTEST)
+        # When it came, or was matched, says when its receiver looked: not who called first.
+        later = into.begin - out.begin
+        who, by = ("receiver", later) if "came" in one or later > 0 else ("sender", -later)
+        for bar in (out, into):
+            bar.args.update({"late": who, "late by, us": round(max(0.0, by), 3)})
         begin = max(min(one["sent"], end), out.begin)
         self._arrows += 1
-        shared = {"name": "message", "cat": "message", "id": self._arrows}
+        words = f"{out.args['nbytes']} B", out.args.get("protocol"), out.args.get("reason")
+        shared = {"name": ", ".join(filter(None, words)), "cat": "message", "id": self._arrows}
         self._emit({"ph": "s", "pid": source, "tid": out.lane, "ts": begin, **shared})
         self._emit({"ph": "f", "bp": "e", "pid": dest, "tid": into.lane, "ts": max(end, begin),
                     **shared})

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pyrdv.engine.speculation import profiles, saved
+from pyrdv.engine.speculation import histories, saved
 from pyrdv.errors import ConfigError
 
 from .test_adaptation import message, ready, sent, too_long
@@ -14,18 +14,18 @@ def test_envelopes_of_a_former_run_stay_stopped(world, tmp_path):
     """No RTR of an envelope whose RTRs were useless, not even a trial; others as usual."""
     with ready(world, adapt=0) as w:
         for engine in w.engines:
-            profiles.record(engine)
+            histories.record(engine)
         for _ in range(8):
             too_long(w, tag=3)
             message(w, LARGE, tag=4)
         off = not w.offers
-        found = profiles.recorded(w.engines[1])
+        found = histories.recorded(w.engines[1])
         assert sorted(found) == ([] if off else [(0, 0, 3, 8, 0), (0, 0, 4, 8, 8)])
-        assert profiles.recorded(w.engines[0]) == []
+        assert histories.recorded(w.engines[0]) == []
         saved.write(tmp_path / "profile", 1, 2, found)
     with ready(world, adapt=0) as w:
         envelopes = saved.read(tmp_path / "profile", 1, 2)
-        profiles.forbid(w.engines[1], saved.useless(envelopes, 80))
+        histories.forbid(w.engines[1], saved.useless(envelopes, 80))
         for _ in range(20):
             message(w, LARGE, tag=3)
         assert sent(w) == 0
@@ -36,11 +36,11 @@ def test_envelopes_of_a_former_run_stay_stopped(world, tmp_path):
 
 def test_more_envelopes_than_the_first_table(world):
     with ready(world) as w:
-        profiles.record(w.engines[1])
+        histories.record(w.engines[1])
         for tag in range(300):
             room, request = receive(w, LARGE, tag)
             w.run(w.comms[0].Isend(pattern(LARGE), dest=1, tag=tag), request)
-        found = profiles.recorded(w.engines[1])
+        found = histories.recorded(w.engines[1])
         # Classic: the message with which the ranks began has flagged the class of some.
         fewest = 0 if not w.offers else 280 if w.speculation == "classic" else 300
         assert fewest <= len({one[:3] for one in found}) == len(found) <= 300

@@ -18,7 +18,8 @@ def missing(found, package=PACKAGE):
     wrong = []
     for path, name in found:
         text = (package / path).read_text(encoding="utf-8") if (package / path).exists() else ""
-        defined = rf"^\s*(?:async\s+)?(?:def|cdef|cpdef)\s[^\n=]*?\b{name}(?:\(|:)"
+        defined = rf"^\s*(?:async\s+)?(?:def|cdef|cpdef|class)\s[^\n=]*?\b{name}(?:\(|:)"
+        defined += rf"|^{name} = "
         if not re.search(defined, text, re.MULTILINE):
             wrong.append(f"{path}:{name}")
     return wrong
@@ -45,6 +46,33 @@ def test_questions_have_one_place_each():
 def test_the_path_is_in_places():
     rows = table("## The path of an `Isend`")
     assert len(rows) >= 10 and all(len(places(where)) == 1 for _, where, _ in rows)
+
+
+def strangers(found, package=PACKAGE):
+    """Those of `found` that no file of an earlier one names, and no table of functions holds."""
+    wrong, before = [], ""
+    for path, name in found:
+        text = (package / path).read_text(encoding="utf-8")
+        if before and not re.search(rf"\b{name}\b", before) \
+                and not re.search(rf"^operations\.\S+ = {name}$", text, re.MULTILINE):
+            wrong.append(name)
+        before += text
+    return wrong
+
+
+def test_the_path_of_the_sender_leads_from_one_to_the_next():
+    rows = table("## The path of an `Isend`")
+    assert strangers([places(where)[0] for side, where, _ in rows if side == "sender"]) == []
+
+
+def test_a_place_off_the_path_is_found(tmp_path):
+    (tmp_path / "a.pyx").write_text("cdef int a(int e):\n    return b(e)\n")
+    (tmp_path / "b.pyx").write_text(
+        "cdef int b(int e):\n    pass\n\n\ncdef int c(int e):\n    pass\n\n\n"
+        "cdef int d(int e):\n    pass\n\n\noperations.start = d\n")
+    assert strangers([("a.pyx", "a"), ("b.pyx", "b")], tmp_path) == []
+    assert strangers([("a.pyx", "a"), ("b.pyx", "d")], tmp_path) == []
+    assert strangers([("a.pyx", "a"), ("b.pyx", "c")], tmp_path) == ["c"]
 
 
 def test_a_place_that_is_not_there_is_found(tmp_path):

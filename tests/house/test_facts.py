@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from pyrdv import errors
 from tests.house import reading
 
 # A result of an operation, of a call or of the system, as a bare number.  Zero is success.
@@ -42,3 +43,20 @@ def test_planted_number_is_caught(line):
 ])
 def test_names_and_zero_pass(line):
     assert bare_codes(line) == []
+
+
+def numbers(path, pattern):
+    """Constants of a declaration by what `pattern` leaves of their names."""
+    text = (reading.SRC / "pyrdv" / path).read_text(encoding="utf-8")
+    return {name: int(number)
+            for name, number in re.findall(rf"^    {pattern} = (\d+)", text, re.MULTILINE)}
+
+
+def test_exceptions_know_the_codes_of_the_engine():
+    """`errors` is plain Python, without the engine: the two lists are one fact in two languages."""
+    engine = numbers("engine/state.pxd", r"OP_(\w+)")
+    engine |= numbers("api/core.pxd", r"(MET_\w+)")
+    known = {name.removeprefix("STATUS_"): value for name, value in vars(errors).items()
+             if name.startswith("STATUS_")}
+    assert len(known) >= 10
+    assert {name: engine.get(name) for name in known} == known

@@ -16,7 +16,8 @@ SOURCES = Path(__file__).parents[2] / "src"
 PACKAGE = SOURCES / "pyrdv"
 
 # The contracts of the tables; in those of `STEP_BY_DEFAULT` a field is step-safe unless marked.
-CONTRACTS = ("fabrics/contract.pxd", "engine/protocols/contract.pxd", "engine/state.pxd")
+CONTRACTS = ("fabrics/contract.pxd", "engine/protocols/contract.pxd", "engine/state.pxd",
+             "memory/mappings.pxd")
 STEP_BY_DEFAULT = ("engine/protocols/contract.pxd", "engine/state.pxd")
 FABRICS = {"shm": "fabrics.shm", "sim": "instruments.sim", "verbs": "fabrics.verbs"}
 # At least so many functions are reached; fewer: the reading is broken.
@@ -40,7 +41,7 @@ CONSTANT = {"CALLS", "OPS", "MODES", "TABLE", "operations", "table", "tried"}
 
 HEAD = re.compile(r"^cdef\s+(?:inline\s+)?[\w\s*]*?\b(\w+)\s*\(", re.MULTILINE)
 IMPORT = re.compile(r"^from (pyrdv[\w.]*) cimport (?:\(([^)]*)\)|(.*))$", re.MULTILINE)
-ENTRY = re.compile(r"^\w+(?:\.kinds\[\d+\])?\.(\w+) = (\w+)$", re.MULTILINE)
+ENTRY = re.compile(r"^ *\w+(?:\.kinds\[\d+\])?\.(\w+) = (\w+)$", re.MULTILINE)
 FIELD = re.compile(r"\(\*(\w+)\)\(")
 WORD = re.compile(r"(?<![.\w])[A-Za-z_]\w*")
 CALLED = re.compile(r"(?<![.\w])(\w+)\s*\(")
@@ -187,7 +188,7 @@ def test_tables_are_roots(product):
     assert not {"register_memory", "connect", "maintain", "act"} & step_fields()
     names = {root.name for root in roots_of(product, "engine")}
     assert {"step", "eager_arrived", "chunk_arrived", "get_serve", "put_ended", "placed_deliver",
-            "credit_owed", "indexed_find", "classic_answered"} <= names
+            "credit_owed", "indexed_find", "classic_answered", "device_deregister"} <= names
     for fabric in FABRICS:
         assert {root.name for root in roots_of(product, fabric)} == {
             f"{fabric}_{name}"
@@ -243,6 +244,10 @@ PLANTED = {
         "cdef int step(int e) noexcept nogil:\n    return 0\n\n\n"
         "cdef int other(int e) noexcept nogil:\n    free(NULL)\n    return 0\n\n\n"
         "operations.kinds[1].arrived = other\n")},
+    "in a table that a function fills": {"bad.pyx": (
+        "cdef int step(int e) noexcept nogil:\n    return 0\n\n\n"
+        "cdef void other(int e) noexcept nogil:\n    free(NULL)\n\n\n"
+        "cdef void cache_open(int e) noexcept nogil:\n    device.deregister = other\n")},
 }
 
 

@@ -127,8 +127,8 @@ cdef bint engine_test(engine_t *e, op_t *op, uint32_t generation, bint waits,
 cdef void engine_wanted(engine_t *e, op_t *op, uint32_t generation) noexcept nogil
 # The clock was read, and `op` is still waited for: then its post is recorded.
 cdef void engine_awaits(engine_t *e, op_t *op, uint32_t generation) noexcept nogil
-# What is still to be written of the buffer of `op`, if that is a receive of some size and perhaps a
-# processor of this side will write it; else nothing changes.  Whether no message came there before.
+# If `op` is a large receive into which this processor may still copy, `room` and `length` become
+# the unwritten part of its buffer; else they stay.  Returns True on the first use of that array.
 cdef bint engine_room(engine_t *e, op_t *op, uint32_t generation, char **room,
                       uint64_t *length) noexcept nogil
 # `op` is a receive from anybody and nobody is left who could send: it ends as lost.

@@ -24,27 +24,26 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 
 from pyrdv.engine.calling cimport call_running, peer_call
-from pyrdv.engine.choice.costs cimport fabric_index
+from pyrdv.engine.choice.costs cimport BUFFER, fabric_index
 from pyrdv.engine.op cimport memory_new, region_register
 from pyrdv.engine.protocols.superpipeline cimport pipe_peer
 from pyrdv.engine.state cimport (
-    ARRIVAL_AUTO, ARRIVAL_FLAGS, ARRIVAL_NOTICE, CHOICE_AUTO, CHOICE_GET, CHOICE_PIPELINE,
-    FABRICS_MAX, LANE_BUFFERS, OP_LANELESS, OP_WAITING, call_t, engine_t, figures_t, lane_t, op_t,
-    peer_t, pool_t)
+    ARRIVAL_AUTO, ARRIVAL_FLAGS, ARRIVAL_NOTICE, CHOICE_AUTO, FABRICS_MAX, LANE_BUFFERS,
+    OP_LANELESS, OP_WAITING, call_t, engine_t, figures_t, lane_t, op_t, peer_t, pool_t)
 from pyrdv.fabrics.contract cimport (
     ACCESS_LOCAL, ACCESS_REMOTE_WRITE, CAP_LOCAL, CAP_SOFT, FABRIC_AGAIN, FABRIC_FAILED, FABRIC_OK)
+
+from pyrdv.engine.choice.rule import CHOICES
 
 
 cdef enum:
     PAGE = 4096
-    USUAL = 128 << 10           # bytes of a bounce buffer
-    USUAL_SOFT = 512 << 10      # the same with soft devices, if ...
-    MANY = 64                   # ... so many may stay registered
+    SOFT = 512 << 10            # bytes of a bounce buffer with soft devices, if MANY of them fit
+    MANY = 64                   # in the registration budget
     SHARE = 4                   # standing buffers: one part in so many of what may stay registered
     NUMBERS_END = 1 << 30       # from here on the buffers are wiped and counted from 1 again (B5)
 
 
-PROTOCOLS = {"auto": CHOICE_AUTO, "get": CHOICE_GET, "pipeline": CHOICE_PIPELINE}
 ARRIVALS = {"auto": ARRIVAL_AUTO, "flags": ARRIVAL_FLAGS, "notice": ARRIVAL_NOTICE}
 
 
@@ -66,14 +65,14 @@ DEFAULTS = {
 
 
 cdef uint32_t usual_bytes(const engine_t *e) noexcept nogil:
-    """Of a bounce buffer: more where packets are dear, for a copy that nothing hides is not, and
-    memory may be registered."""
+    """The size of a bounce buffer.  With soft devices a packet costs more than a copy that nothing
+    hides, so buffers are larger there, as far as the registration budget allows."""
     cdef int i
     cdef uint32_t soft = 0
-    cdef uint32_t bytes = USUAL
+    cdef uint32_t bytes = BUFFER
     for i in range(e.fabric_count):
         soft |= e.fabrics[i].capabilities & CAP_SOFT
-    while soft and bytes < USUAL_SOFT and 2 * bytes <= e.cache.bytes_max // MANY:
+    while soft and bytes < SOFT and 2 * bytes <= e.cache.bytes_max // MANY:
         bytes *= 2
     return bytes
 
@@ -83,7 +82,7 @@ cdef int lanes_configure(engine_t *e, given) except -1:
     if unknown := sorted(set(given) - set(DEFAULTS)):
         raise TypeError(f"Engine knows no {', '.join(unknown)}")
     chosen = {**DEFAULTS, **given}
-    for name, words in (("protocol", PROTOCOLS), ("arrival", ARRIVALS)):
+    for name, words in (("protocol", CHOICES), ("arrival", ARRIVALS)):
         if chosen[name] not in words:
             raise ValueError(f"{name}={chosen[name]!r} is not one of {', '.join(words)}")
     lane_bytes, lanes = chosen["lane_bytes"] or usual_bytes(e), chosen["lanes"]
@@ -93,7 +92,7 @@ cdef int lanes_configure(engine_t *e, given) except -1:
             or not lane_block <= lane_bytes <= 1 << 30:
         raise ValueError(f"{lanes} lanes of buffers of {lane_bytes} bytes in blocks of "
                          f"{lane_block}, with a first chunk of {chunk_first}, are not possible")
-    e.protocol = PROTOCOLS[chosen["protocol"]]
+    e.protocol = CHOICES[chosen["protocol"]]
     e.arrival = ARRIVALS[chosen["arrival"]]
     e.lane_bytes = lane_bytes
     e.lanes_most = lanes

@@ -36,7 +36,7 @@ cdef enum:
     MESSAGE_UNITS = 6           # units that an unexpected message costs beside its data
     OFFERS_LOW = 32             # free offers below which a call refills the pool
     LANE_BUFFERS = 3            # bounce buffers of one lane
-    TELL = 2                    # of them, whose end one packet tells: the sender has one meanwhile
+    TELL = 2                    # freed buffers that one packet reports; the sender still holds one
     PATIENT = 2                 # receives in a row that waited: the next one probably will
     POINTS = 8                  # of a piecewise linear function
 
@@ -273,13 +273,13 @@ cdef struct offer_t:            # an RTR, kept by the sender
     int32_t tag
     uint32_t skip               # announcements of this envelope that come before its own
 
-cdef struct usage_t:            # of one envelope, over the whole run; ``profile``
+cdef struct usage_t:            # of one envelope, over the whole run; ``history``
     uint32_t context
     uint32_t peer
     int32_t tag
     uint8_t known               # 0: an empty place
     uint8_t useless             # a former run says so
-    uint64_t sent               # RTRs; counted if a profile is recorded
+    uint64_t sent               # RTRs; counted if they are recorded
     uint64_t used
     uint64_t cost               # ``regret``: of an RTR, smoothed
     uint64_t wasted             # by RTRs in a row that were not used

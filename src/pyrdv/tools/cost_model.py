@@ -8,8 +8,11 @@ in bytes and return seconds.
 
 import math
 
+from pyrdv.engine import profiles
 from pyrdv.engine.choice import costs
 
+#: What a profile says that it is, as the engine reads it.
+SCHEMA = profiles.SCHEMA
 #: Bytes that the receiver copies out at once, section 4 of the paper.
 BLOCK = 4096
 #: Bounds of the ratio of two chunks: below, the pipeline would not grow; above, it is no pipeline.

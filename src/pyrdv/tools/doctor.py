@@ -70,7 +70,8 @@ def _protocols(options):
         return 1
     if options.json:
         rows = [{"size": size, "taken": protocols.choice(profile, settings, size)[0],
-                 "seconds": protocols.predicted(profile, size)} for size in protocols.SIZES]
+                 "seconds": protocols.predicted(profile, size, settings.pipeline_buffer)}
+                for size in protocols.SIZES]
         json.dump({"ends": profile["ends"], "rows": rows}, sys.stdout, indent=2)
         print()
     else:

@@ -9,7 +9,7 @@ import math
 
 from pyrdv.engine.choice import costs, rule
 from pyrdv.engine.profiles import ProfileError, load
-from pyrdv.tools import bench_report as report, cost_model, tune
+from pyrdv.tools import bench_report as report, cost_model
 
 SIZES = [1024 << k for k in range(0, 15, 2)]
 WAYS = ("eager", "placed", "put", "get", "get, fresh", "pipeline")
@@ -23,9 +23,9 @@ get: read by the receiver; registered before, or fresh: both sides register for 
 pipeline: copied through registered buffers, while both sides are in the library."""
 
 
-def predicted(profile, size):
+def predicted(profile, size, buffer=0):
     """Seconds that a message takes by each of `WAYS`, from call to data."""
-    fresh = costs.predict(profile, size)
+    fresh = costs.predict(profile, size, buffer=buffer)
     return {
         "eager": cost_model.naive_copy(profile, size),
         "placed": fresh["placed"],
@@ -38,12 +38,12 @@ def predicted(profile, size):
 
 def choice(profile, settings, size):
     """The way that the engine takes for a message of `size` bytes, and why, in words."""
-    limit = min(settings.eager_max or profile["eager_max"], profile["packet_max"] - tune.HEADER)
+    limit = rule.eager_limit(profile, settings.eager_max)
     pins = profile["ends"][0].startswith("verbs")
 
     def asked(**facts):
         return rule.explain(profile, size, eager=limit, protocol=settings.protocol, pins=pins,
-                            buffer=settings.pipeline_buffer or tune.BUFFER, **facts)[:2]
+                            buffer=settings.pipeline_buffer, **facts)[:2]
 
     way, reason = asked(waited=False)
     if way == "eager":
@@ -82,7 +82,7 @@ def page(profile, settings):
     lines = [f"Protocols between {' and '.join(profile['ends'])}, times predicted in us",
              f"  {'size':>8}  " + "  ".join(f"{way:>10}" for way in WAYS) + "  taken"]
     for size in SIZES:
-        times = predicted(profile, size)
+        times = predicted(profile, size, settings.pipeline_buffer)
         taken, why = choice(profile, settings, size)
         cells = "  ".join(_cell(times[way]) for way in WAYS)
         lines.append(f"  {report.size_text(size):>8}  {cells}  {taken}: {why}")

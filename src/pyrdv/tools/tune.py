@@ -32,13 +32,9 @@ import time
 from pyrdv import files
 from pyrdv.tools import bare, bench_arguments as arguments, bench_report as report, cost_model
 
-SCHEMA = "pyrdv-tune/2"
+SCHEMA = cost_model.SCHEMA
 SIZES = [4096 << 2 * k for k in range(7)]
 SMALL = 8
-#: Bytes of a packet that are the engine's, docs/wire.md.
-HEADER = 40
-#: And of a bounce buffer, where PYRDV_PIPELINE_BUFFER says nothing.
-BUFFER = 128 << 10
 #: The shortest time between two readings of the clock, s, and samples of one figure.
 BATCH_S = 300e-6
 SAMPLES = (3, 41)

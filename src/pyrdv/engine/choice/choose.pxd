@@ -30,5 +30,6 @@ cdef bint choose_offer(call_t *call, peer_t *p, op_t *op, bint *held) noexcept n
 cdef int choose_receive(engine_t *e, peer_t *p, op_t *op) noexcept nogil
 # The offer that send `op`, whose turn it is and whose memory is registered, may use; or NULL.
 cdef offer_t *offer_for(engine_t *e, peer_t *p, const op_t *op) noexcept nogil
-# A message of `length` bytes came by RTS: does its sender want for standing buffers?
+# A message of `length` bytes came by RTS.  If it could have been placed, and that would have paid,
+# this counts as a reason to give its sender standing buffers.
 cdef void place_missed(engine_t *e, peer_t *p, uint64_t length) noexcept nogil

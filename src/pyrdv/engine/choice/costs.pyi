@@ -10,6 +10,6 @@ def predict(
     size: int,
     near: float = 1.0,
     far: float = 1.0,
-    buffer: int = 131072,
+    buffer: int = 0,
 ) -> dict[str, float]: ...
 def chunks(profile: Mapping[str, Any]) -> tuple[int, int]: ...

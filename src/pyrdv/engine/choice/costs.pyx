@@ -196,7 +196,7 @@ def seconds(points, size):
     return at(&line, size)
 
 
-def predict(profile, size, near=1.0, far=1.0, buffer=BUFFER):
+def predict(profile, size, near=1.0, far=1.0, buffer=0):
     """What a message would cost by each way that the engine reckons with.
 
     Parameters
@@ -209,7 +209,7 @@ def predict(profile, size, near=1.0, far=1.0, buffer=BUFFER):
         How many messages a registration on this side and on the other would serve; 0: it is
         there already.
     buffer : int
-        Bytes of a bounce buffer.
+        Bytes of a bounce buffer; 0: what it is where nobody says.
 
     Returns
     -------
@@ -218,7 +218,7 @@ def predict(profile, size, near=1.0, far=1.0, buffer=BUFFER):
     """
     cdef figures_t f
     cdef double placing, reading, copying
-    figures_fill(&f, profile, buffer)
+    figures_fill(&f, profile, buffer or BUFFER)
     figures_place(&f, size, near, far, &placing, &reading)
     figures_pick(&f, size, near, far, &reading, &copying)
     return {"placed": placing, "get": reading, "pipeline": copying}

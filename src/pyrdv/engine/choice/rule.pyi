@@ -3,6 +3,7 @@ from typing import Any
 REASONS: dict[int, str]
 CHOICES: dict[str, int]
 
+def eager_limit(profile: dict[str, Any], most: int = 0) -> int: ...
 def explain(
     profile: dict[str, Any],
     size: int,
@@ -14,5 +15,5 @@ def explain(
     waited: bool = True,
     standing: bool = False,
     offered: bool = False,
-    buffer: int = 131072,
+    buffer: int = 0,
 ) -> tuple[str, str, float, float]: ...

@@ -11,6 +11,7 @@ from pyrdv.engine.state cimport (
     PROTOCOL_PLACED, PROTOCOL_PUT, REASON_ASKED, REASON_COST, REASON_CREDIT, REASON_HELD,
     REASON_NONE, REASON_OFFER, REASON_ONLY, REASON_PEER, REASON_REFUSED, REASON_SELF, REASON_SIZE,
     REASON_UNWAITED, figures_t)
+from pyrdv.engine.wire cimport WIRE_HEADER
 
 #: Each `choice_reason` in words.
 REASONS = {
@@ -71,8 +72,25 @@ cdef void rule_read(const facts_t *facts, decision_t *out) noexcept nogil:
             decide(out, PROTOCOL_GET, REASON_UNWAITED if cheaper else REASON_COST, reading, copying)
 
 
+def eager_limit(profile, most=0):
+    """Bytes up to which messages go eager, as the engine has it (``peer``).
+
+    Parameters
+    ----------
+    profile : dict
+        Of ``pyrdv tune``.
+    most : int
+        What PYRDV_EAGER_MAX says; 0: the fabric's figure.
+
+    Returns
+    -------
+    int
+    """
+    return min(most or profile["eager_max"], profile["packet_max"] - WIRE_HEADER)
+
+
 def explain(profile, size, *, eager=0, protocol="auto", pins=True, uses=0.0, waited=True,
-            standing=False, offered=False, buffer=BUFFER):
+            standing=False, offered=False, buffer=0):
     """What the rule says of a message, and why.
 
     Parameters
@@ -96,7 +114,7 @@ def explain(profile, size, *, eager=0, protocol="auto", pins=True, uses=0.0, wai
     offered : bool
         Whether the receiver has offered its buffer.
     buffer : int
-        Bytes of a bounce buffer, and of a standing one.
+        Bytes of a bounce buffer, and of a standing one; 0: what it is where nobody says.
 
     Returns
     -------
@@ -111,6 +129,7 @@ def explain(profile, size, *, eager=0, protocol="auto", pins=True, uses=0.0, wai
     cdef figures_t figures
     cdef facts_t facts
     cdef decision_t found
+    buffer = buffer or BUFFER
     memset(&facts, 0, sizeof(facts))
     figures_fill(&figures, profile, buffer)
     facts.figures = &figures

@@ -43,8 +43,8 @@ from pyrdv.engine.op cimport (
 from pyrdv.engine.peer cimport announcement_posted, peer_activate, peer_connect, ready_append
 from pyrdv.engine.protocols.contract cimport (
     SERVED, SERVED_AGAIN, VERDICT_ILLEGAL, VERDICT_TAKEN, protocol_t)
+from pyrdv.engine.speculation.history cimport history_forbids, history_sent, history_used
 from pyrdv.engine.speculation.offers cimport offers_clear
-from pyrdv.engine.speculation.profile cimport profile_forbids, profile_sent, profile_used
 from pyrdv.engine.state cimport (
     ANY_PEER, ANY_TAG_, OP_CANCELLED, OP_CANCELLING, OP_INVALID, OP_LANDING,
     OP_OFFERED, OP_PEER_LOST, OP_POSTED, OP_RECV, OP_REFUSED, OP_SEND, OP_WRITING, OPS_PER_SLAB,
@@ -99,7 +99,7 @@ cdef void rtr_offer(call_t *call, op_t *op) noexcept nogil:
     if not e.policy.may_offer(e, op, &ahead):
         e.counters.rtrs_barred += 1
         return
-    if profile_forbids(e, op):
+    if history_forbids(e, op):
         e.counters.rtrs_withheld += 1
         return
     if e.policy.withholds(e, op):
@@ -126,7 +126,7 @@ cdef void rtr_offer(call_t *call, op_t *op) noexcept nogil:
         e.counters.rtrs_sent += 1
         trace_op(e, TRACE_OFFER, op, op.length, 0, 0)
         cache_used(e.cache, op.owner)
-        profile_sent(call, op)
+        history_sent(call, op)
         if e.policy.offered != NULL:
             e.policy.offered(call, op, trace_now(e) - begun)
         e.counters.extra_packets += 1
@@ -142,7 +142,7 @@ cdef int start_arrived(engine_t *e, peer_t *p, const header_t *h, const void *da
     posted_remove(e, op)
     if e.policy.met != NULL:
         e.policy.met(e, p, op, h)
-    profile_used(e, p, h)
+    history_used(e, p, h)
     # It took the place of an RTS, and FIN that of DONE.
     e.counters.extra_bytes -= WIRE_RTS - WIRE_HEADER
     op.protocol = PROTOCOL_PUT

@@ -4,9 +4,9 @@ from libc.stdlib cimport calloc, free
 
 from pyrdv.engine.speculation.adaptation cimport habits_t
 from pyrdv.engine.speculation.classic cimport classic_policy
+from pyrdv.engine.speculation.history cimport history_free
 from pyrdv.engine.speculation.indexed cimport indexed_policy
 from pyrdv.engine.speculation.offers cimport offers_t
-from pyrdv.engine.speculation.profile cimport profile_free
 from pyrdv.engine.speculation.regret cimport regret_t
 from pyrdv.engine.state cimport engine_t, peer_t, policy_t
 from pyrdv.engine.wire cimport rtr_t
@@ -55,4 +55,4 @@ cdef int policy_choose(engine_t *e, name, adapt, windows) except -1:
 cdef void policy_free(engine_t *e) noexcept:
     free(e.pairing)
     e.pairing = NULL
-    profile_free(e)
+    history_free(e)

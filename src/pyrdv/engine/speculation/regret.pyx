@@ -26,7 +26,7 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 
 from pyrdv.engine.choice.costs cimport fabric_index, figures_net
 from pyrdv.engine.digest cimport mix
-from pyrdv.engine.speculation.profile cimport usage_find, usage_make
+from pyrdv.engine.speculation.history cimport usage_find, usage_make
 from pyrdv.engine.state cimport (
     OP_OFFERED, WAITS_HERE, WAITS_WHOLE, call_t, engine_t, op_t, peer_t, usage_t)
 from pyrdv.engine.trace cimport trace_microsecond, trace_now

@@ -1,5 +1,7 @@
 """The file of a speculation profile: which envelopes' RTRs were of use to one rank in one run.
 
+Only the file and its knobs are called a profile; what the engine keeps is its ``history``.
+
 It is JSON, so that people and programs can read it::
 
     {"format": "pyrdv speculation profile", "version": 1, "rank": 0, "size": 2, "envelopes": [
@@ -16,7 +18,7 @@ import os
 import sys
 
 from pyrdv import files
-from pyrdv.engine.speculation import profiles
+from pyrdv.engine.speculation import histories
 from pyrdv.errors import ConfigError
 
 FORMAT = "pyrdv speculation profile"
@@ -126,17 +128,17 @@ def begin(engine, config):
     """
     if config.speculation_record:
         check_writable(config.speculation_record, engine.rank)
-        profiles.record(engine)
+        histories.record(engine)
     if config.speculation_profile:
         envelopes = read(config.speculation_profile, engine.rank, engine.size)
-        profiles.forbid(engine, useless(envelopes, config.speculation_threshold))
+        histories.forbid(engine, useless(envelopes, config.speculation_threshold))
 
 
 def end(engine, config):
     """Write what was recorded; a failure is told, for nobody can mend it now."""
     if config.speculation_record:
         try:
-            write(config.speculation_record, engine.rank, engine.size, profiles.recorded(engine))
+            write(config.speculation_record, engine.rank, engine.size, histories.recorded(engine))
         except OSError as error:
             print(f"pyrdv: rank {engine.rank}: its speculation profile is not written: {error}",
                   file=sys.stderr)

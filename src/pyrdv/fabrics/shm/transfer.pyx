@@ -67,8 +67,8 @@ cdef void report(shm_t *self, node_t *node) noexcept nogil:
 
 
 cdef void finish(shm_t *self, outbound_t *out, node_t *node, int status) noexcept nogil:
-    # Takes the node off its peer's list; what is signaled waits for transfer_report, and for
-    # the SEND right behind it: nothing may learn of the end and overtake that SEND (F1).
+    # Takes the node off its peer's list.  transfer_report returns a signaled completion, but only
+    # after the SEND right behind it: else somebody learns of the end and overtakes that SEND (F1).
     cdef node_t *other = node.next
     cdef node_t *send = NULL
     if (other != NULL and other.chain == node.chain and other.opcode == WR_SEND

@@ -1,4 +1,4 @@
-"""An engine's speculation profile, for Python."""
+"""What an engine knows of its envelopes, for Python."""
 
 from collections.abc import Iterable
 

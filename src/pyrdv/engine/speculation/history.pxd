@@ -11,13 +11,13 @@ cdef usage_t *usage_find(engine_t *e, uint32_t context, uint32_t peer, int32_t t
 cdef usage_t *usage_make(call_t *call, uint32_t context, uint32_t peer, int32_t tag) noexcept nogil
 
 # call.  An RTR of receive `op` was sent.
-cdef void profile_sent(call_t *call, const op_t *op) noexcept nogil
+cdef void history_sent(call_t *call, const op_t *op) noexcept nogil
 # step.  A START came for one.
-cdef void profile_used(engine_t *e, const peer_t *p, const header_t *h) noexcept nogil
+cdef void history_used(engine_t *e, const peer_t *p, const header_t *h) noexcept nogil
 # call.  Did a former run find that RTRs of this envelope are useless?
-cdef bint profile_forbids(engine_t *e, const op_t *op) noexcept nogil
+cdef bint history_forbids(engine_t *e, const op_t *op) noexcept nogil
 
 # call.  Note that they are; False: no memory.
-cdef bint profile_forbid(call_t *call, uint32_t context, uint32_t peer,
+cdef bint history_forbid(call_t *call, uint32_t context, uint32_t peer,
                          int32_t tag) noexcept nogil
-cdef void profile_free(engine_t *e) noexcept nogil
+cdef void history_free(engine_t *e) noexcept nogil

@@ -7,7 +7,7 @@ RTRs were mostly useless sends none then (Rashti and Afsahi, "A Speculative and 
 Rendezvous Protocol Over RDMA-enabled Interconnects", section 3.6).
 
 The same table holds what ``regret`` learns.  It is open addressing over a power of two, half full
-at most; only calls let it grow.  When ENVELOPES_MAX are there, all are forgotten that no profile
+at most; only calls let it grow.  When ENVELOPES_MAX are there, all are forgotten that no file
 needs, for most will be of the past.  An envelope for which there is no room is not recorded.
 """
 from libc.stddef cimport size_t
@@ -46,7 +46,7 @@ cdef usage_t *usage_find(engine_t *e, uint32_t context, uint32_t peer, int32_t t
 
 
 cdef bint rebuild(engine_t *e, uint32_t slots, bint whole) noexcept nogil:
-    """Into a table of that size; not `whole`: only what a profile needs."""
+    """Into a table of that size; not `whole`: only what a file needs."""
     cdef usage_t *other = <usage_t *> calloc(<size_t> slots, sizeof(usage_t))
     cdef usage_t *at
     cdef uint32_t i
@@ -85,7 +85,7 @@ cdef usage_t *usage_make(call_t *call, uint32_t context, uint32_t peer, int32_t 
     return at
 
 
-cdef void profile_sent(call_t *call, const op_t *op) noexcept nogil:
+cdef void history_sent(call_t *call, const op_t *op) noexcept nogil:
     cdef engine_t *e = &call.engine
     cdef usage_t *at
     if e.recording:
@@ -94,7 +94,7 @@ cdef void profile_sent(call_t *call, const op_t *op) noexcept nogil:
             at.sent += 1
 
 
-cdef void profile_used(engine_t *e, const peer_t *p, const header_t *h) noexcept nogil:
+cdef void history_used(engine_t *e, const peer_t *p, const header_t *h) noexcept nogil:
     cdef usage_t *at
     if e.recording:
         at = usage_find(e, h.context, p.rank, h.tag)
@@ -102,12 +102,12 @@ cdef void profile_used(engine_t *e, const peer_t *p, const header_t *h) noexcept
             at.used += 1
 
 
-cdef bint profile_forbids(engine_t *e, const op_t *op) noexcept nogil:
+cdef bint history_forbids(engine_t *e, const op_t *op) noexcept nogil:
     cdef const usage_t *at = usage_find(e, op.context, op.peer, op.tag)
     return at != NULL and at.useless
 
 
-cdef bint profile_forbid(call_t *call, uint32_t context, uint32_t peer, int32_t tag) noexcept nogil:
+cdef bint history_forbid(call_t *call, uint32_t context, uint32_t peer, int32_t tag) noexcept nogil:
     cdef usage_t *at = usage_make(call, context, peer, tag)
     if at == NULL:
         return False
@@ -115,7 +115,7 @@ cdef bint profile_forbid(call_t *call, uint32_t context, uint32_t peer, int32_t 
     return True
 
 
-cdef void profile_free(engine_t *e) noexcept nogil:
+cdef void history_free(engine_t *e) noexcept nogil:
     free(e.usage)
     e.usage = NULL
     e.usage_slots = e.usage_count = 0

@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""An engine's speculation profile, for Python: see ``profile`` and ``saved``."""
+"""What an engine knows of its envelopes, for Python: see ``history`` and ``saved``."""
 from libc.stdint cimport uint32_t
 
 from pyrdv.engine.calls cimport call_begin, call_end, engine_lock, engine_unlock
 from pyrdv.engine.engine cimport Engine
-from pyrdv.engine.speculation.profile cimport profile_forbid
+from pyrdv.engine.speculation.history cimport history_forbid
 from pyrdv.engine.state cimport call_t, usage_t
 
 
@@ -33,7 +33,7 @@ def forbid(Engine engine not None, envelopes):
     cdef bint well
     for context, source, tag in envelopes:
         call = call_begin(engine.c)
-        well = profile_forbid(call, context, source, tag)
+        well = history_forbid(call, context, source, tag)
         call_end(call)
         if not well:
             raise MemoryError
