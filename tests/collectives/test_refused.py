@@ -8,7 +8,7 @@ import pytest
 from pyrdv.api.ops import Op
 from pyrdv.errors import CollectiveError, CountError
 from tests.collectives.oracles import CALLS
-from tests.collectives.test_nonblocking import WORLDS, comms_of, play
+from tests.collectives.test_nonblocking import WORLDS, comms_of, go_on, play
 from tests.conformance.worlds import KINDS, PATIENCE
 
 #: Calls that a rank can refuse, each with arguments that it does.
@@ -68,15 +68,6 @@ def end(w, requests, bad):
             del left[rank]
     assert not left
     return told
-
-
-def go_on(w, rng, comms, *names):
-    """Make whole calls until nothing is left of the one that failed."""
-    calls = 0
-    while any(comm.collective().identity.aftermath for comm in comms) or calls < 3:
-        assert calls < 40
-        play(w, rng, [CALLS[name](rng, w.size, 3) for name in ("barrier", *names)], comms)
-        calls += 1
 
 
 @pytest.mark.parametrize("name", REFUSED)

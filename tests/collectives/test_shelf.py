@@ -10,7 +10,7 @@ import pytest
 from pyrdv.api.buffers import IN_PLACE
 from pyrdv.api.ops import MAX, SUM, Op
 from pyrdv.errors import CollectiveError, InvalidBufferError
-from tests.collectives.test_nonblocking import comms_of
+from tests.collectives.test_nonblocking import comms_of, go_on
 from tests.conformance.worlds import KINDS
 
 
@@ -160,6 +160,7 @@ def test_what_failed_is_not_kept(pair):
         with pytest.raises(Exception, match="block|fit"):
             w.run(request)
     assert [kept(comm) for comm in comms] == [0, 0]
+    go_on(w, random.Random(1), comms)
 
 
 def test_a_shelf_is_bounded(pair):

@@ -54,7 +54,6 @@ ADDRESS = slice(40, 48)             # where it is
 UNTOUCHED, RECEIVED, SENT = 0xAA, 0xEE, 0xDD
 LEAKS = ("ops_in_use", "messages_in_use", "regions_in_use", "protocol_errors", "moving")
 STEPS_MAX = 10_000
-MOMENT = 1_000_000                  # ns from one action to the next
 
 
 class Violation(AssertionError):
@@ -95,19 +94,16 @@ class Run:
         self.buffers = {} if buffers is None else buffers
         self.places = [0] * self.size
         self.dirty = [False] * self.size    # who may have something to do in a turn
-        self.tight = (parameters["slots"] < 8 or parameters["transfers"] < 4
-                      or "lazy" in parameters)
+        self.tight = parameters["slots"] < 8 or parameters["transfers"] < 4 or "lazy" in parameters
         self.waits = None               # the rank at which something just arrived
-        self.messages = []              # oracle.Message, in order of the calls
-        self.receives = []              # oracle.Receive, likewise
+        self.messages, self.receives = [], []       # of the oracle, in order of the calls
         self.live = []                  # (Operation, Message or Receive, its buffer)
         self.complete = []              # Operations that are
         self.ended = []                 # (buffer, byte that fills it)
         self.taken = {}                 # (what a matched probe took, its Receive) by rank
         self.outcomes = ()
         self.given_up = set()
-        self.schedule = []
-        self.used_before = 0            # RTRs
+        self.schedule, self.used_before = [], 0     # RTRs
 
     def fail(self, text):
         raise Violation(text, self.program, self.schedule)
@@ -144,7 +140,7 @@ class Run:
         self.schedule.append(action)
         # What is measured decides, and a schedule must lead to one state, however fast it is run.
         for driver in self.drivers:
-            driver.tell_time(MOMENT * len(self.schedule))
+            driver.tell_time(1_000_000 * len(self.schedule))
         if isinstance(action, int):
             (event,) = [event for event in self.network.pending() if event.id == action]
             self.network.deliver(action)

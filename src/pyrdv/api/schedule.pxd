@@ -6,7 +6,6 @@ Needs the GIL; nothing here waits.
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
 from pyrdv.api.communicator cimport Comm
-from pyrdv.api.persistent cimport Prequest
 from pyrdv.api.request cimport Request
 from pyrdv.engine.engine cimport Engine
 from pyrdv.engine.schedule.plan cimport action_t, round_t, schedule_t
@@ -69,7 +68,4 @@ cdef class Schedule:
 cdef class CollectiveRequest(Request):
     cdef int kind
     cdef list failures
-
-
-cdef class CollectivePrequest(Prequest):
-    cdef Schedule schedule
+    cdef object failed              # its schedule, if that is complete with an error; or None

@@ -22,7 +22,6 @@ from pyrdv.api.call cimport ALARM_TAG
 from pyrdv.api.communicator cimport Comm
 from pyrdv.api.core cimport CALLS
 from pyrdv.api.owners cimport named_owner, unname
-from pyrdv.api.persistent cimport Prequest
 from pyrdv.api.reductions cimport find_loop
 from pyrdv.api.request cimport Request
 from pyrdv.api.status cimport Status
@@ -33,14 +32,14 @@ from pyrdv.engine.schedule.plan cimport (
 from pyrdv.engine.schedule.schedule cimport (
     schedule_called, schedule_end, schedule_excuse, schedule_release, schedule_start,
     schedule_waits)
-from pyrdv.engine.state cimport OP_INVALID, op_t
+from pyrdv.engine.state cimport OP_FAILED_THERE, OP_INVALID, op_t
 from pyrdv.progress.polling cimport bell_rings, wait_beside
 
 from weakref import ref
 
 import numpy as np
 
-from pyrdv.errors import InternalError, RequestError
+from pyrdv.errors import InternalError
 
 
 @cython.no_gc_clear
@@ -360,6 +359,14 @@ cdef class Schedule:
 
     # --- failures
 
+    @property
+    def has_failed(self):
+        """Whether something went wrong here, and not on another member first."""
+        return self.s.error != 0 and self.s.error != OP_FAILED_THERE
+
+    def fell(self, failure):
+        """Its request raises `failure`."""
+
     def called(self):
         """Whether there is an alarm to read."""
         return bell_rings(self.engine.c, &self.bell)
@@ -374,10 +381,11 @@ cdef class Schedule:
         return 0
 
     def end(self, failure):
-        """No round of it begins any more; its request raises `failure`, once nothing can be written
-        into its memory.  Nothing happens if it is over."""
+        """No round of it begins any more; its request raises `failure`, unless it `has_failed`
+        before, once nothing can be written into its memory.  Nothing happens if it is over."""
         if not self.left:
-            self.failures.append(failure)
+            if not self.has_failed:
+                self.failures.append(failure)
             schedule_end(self.engine.c, &self.s, OP_INVALID)
 
     def excuse(self, int rank):
@@ -425,6 +433,8 @@ cdef class CollectiveRequest(Request):
         cdef Schedule schedule = self.keeper
         Request.settle(self)
         if schedule is not None:
+            if self.error:
+                self.failed = schedule
             schedule.release()
         return 0
 
@@ -448,47 +458,16 @@ cdef class CollectiveRequest(Request):
         return self.settle()
 
     cdef int report(self, Status status) except -1:
-        if self.active and self.error and self.failures:
-            self.active = False
-            failure = self.failures[0]
-            # What it will name keeps the list: a cycle, which would keep the user's buffers.
-            self.failures.clear()
-            raise failure
-        return Request.report(self, status)
-
-
-cdef class CollectivePrequest(Prequest):
-    """A persistent collective operation: a schedule that is made once."""
-
-    cdef Request begin(self):
-        self.comm.ready()
-        return self.schedule.launch()
-
-    cdef int startable(self) except -1:
-        if not self.made:
-            raise RequestError("a null request cannot be started")
-        if self.pending():
-            raise RequestError("this persistent collective operation is active; wait for it before "
-                               "it is started again")
-        return 0
-
-    cdef int examine(self, uint32_t count) except -1:
-        self.startable()
-        self.comm.ready()
-        return 0
-
-    def Free(self):
-        """Become null.  What was started goes on; its buffers stay alive."""
-        Prequest.Free(self)
-        self.schedule = None
-
-
-def persistent(Comm comm not None, Schedule schedule not None):
-    """A persistent request that starts a schedule of `comm`, as often as it is wanted."""
-    cdef CollectivePrequest request = CollectivePrequest.__new__(CollectivePrequest)
-    schedule.kept = True
-    schedule.gone()
-    request.schedule = schedule
-    request.comm = comm
-    request.made = True
-    return request
+        schedule, self.failed = self.failed, None
+        try:
+            if self.active and self.error and self.failures:
+                self.active = False
+                failure = self.failures[0]
+                # What it will name keeps the list: a cycle, which would keep the user's buffers.
+                self.failures.clear()
+                raise failure
+            return Request.report(self, status)
+        except BaseException as error:
+            if schedule is not None:
+                schedule.fell(error)
+            raise

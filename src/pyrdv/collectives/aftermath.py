@@ -81,7 +81,7 @@ def note(view, tag, cause):
     """A call failed in this process."""
     state = of(view)
     record = state.record(tag)
-    record.cause = record.cause or cause
+    record.cause = causes.better(record.cause, cause)
     if cause.lost >= 0:
         state.lost.setdefault(cause.lost, cause)
     tell(view, tag)
@@ -122,7 +122,7 @@ def read(view):
         tag, cause = found
         record = state.record(tag)
         record.heard.add(source)
-        record.cause = record.cause or cause
+        record.cause = causes.better(record.cause, cause)
         if 0 <= cause.lost < view.size:
             state.aware.add(source)
             if cause.lost != view.rank:

@@ -15,13 +15,19 @@ _OF_THE_INTERPRETER = ("StopIteration", "StopAsyncIteration")
 class Cause(NamedTuple):
     """What went wrong in a call.
 
-    `lost` is the rank that is gone, or -1; `name` the class of the exception on rank `origin`.
+    `lost` is the rank that is gone, or -1; `name` the class of the exception on rank `origin`,
+    empty if that was led to fail by another one, and does not know why.
     """
 
     origin: int
     lost: int
     name: str
     text: str
+
+    @property
+    def is_led(self):
+        """Whether it says that a rank has failed, and not why."""
+        return not self.name
 
     def pack(self, tag):
         """The bytes of an alarm for the call under `tag`."""
@@ -32,6 +38,10 @@ class Cause(NamedTuple):
         """The exception for a rank that was told."""
         if self.lost >= 0:
             return PeerLostError(f"{what}: {self.text}", peer=self.lost, reason=self.text)
+        if self.is_led:
+            return CollectiveError(
+                f"{what} failed on rank {self.origin}, which was led to it; the rank that failed "
+                "first says why", rank=self.origin, cause="")
         return _class_like(self.name)(
             f"{what} failed on rank {self.origin}: {self.name}: {self.text}; so it failed on all "
             "ranks, and the next call is not affected", rank=self.origin,
@@ -46,6 +56,16 @@ def unpack(data):
         return tag, Cause(origin, lost, *fields[3:])
     except (TypeError, ValueError):
         return None
+
+
+def led(comm):
+    """What a rank of `comm` tells that was led to fail."""
+    return Cause(comm.rank, -1, "", "")
+
+
+def better(known, new):
+    """Of two causes of one call, or None, the first one that says why."""
+    return new if known is None or known.is_led and new is not None else known
 
 
 def of(error, comm):

@@ -17,7 +17,8 @@ import functools
 
 from pyrdv.api.call import ALARM
 from pyrdv.api.constants import ANY_SOURCE
-from pyrdv.api.schedule import Schedule, persistent
+from pyrdv.api.prepared import persistent
+from pyrdv.api.schedule import Schedule
 from pyrdv.api.shelf import schedule_of
 from pyrdv.collectives import aftermath, causes, kinds
 from pyrdv.errors import CollectiveError, Error
@@ -36,19 +37,24 @@ class Plan(Schedule):
     def alarmed(self):
         """Read alarms; `end` it if one concerns it, or a member is gone."""
         aftermath.read(self.view)
-        failure = self.failure()
-        if failure is not None:
-            self.end(failure)
-            for rank in aftermath.given_up(self.view, self.tag):
-                self.excuse(rank)
-
-    def failure(self):
-        """The exception for what other members said of the call, or None; they are told, too."""
         cause = aftermath.cause_of(self.view, self.tag)
         if cause is None:
-            return None
-        aftermath.note(self.view, self.tag, cause)
+            return
+        if not self.has_failed:     # else its own failure is told
+            aftermath.note(self.view, self.tag, cause)
+        self.end(self.exception(cause))
+        for rank in aftermath.given_up(self.view, self.tag):
+            self.excuse(rank)
+
+    def exception(self, cause):
+        """The exception for what other members said of the call."""
         return cause.exception(f"{self.name} in {self.view.name}")
+
+    def fell(self, failure):
+        """It has failed: the others are told, who may wait for what does not come any more."""
+        led = isinstance(failure, CollectiveError) and not failure.cause
+        aftermath.note(self.view, self.tag,
+                       causes.led(self.view) if led else causes.of(failure, self.view))
 
     def refuse(self, error):
         """It cannot start, or not be built, in this process: the others are told."""
@@ -57,19 +63,20 @@ class Plan(Schedule):
 
     def launch(self):
         """Start it, unless it failed on another rank before: then its request says so."""
-        failure = None
+        cause = None
         self.enter()                # before alarms are read, which are for this call, too
         try:
             if self.called() or self.view.identity.aftermath is not None:
                 aftermath.sweep(self.view)
-                failure = self.failure()
-            if failure is None:
+                cause = aftermath.cause_of(self.view, self.tag)
+            if cause is None:
                 return self.start()
+            aftermath.note(self.view, self.tag, cause)
         except BaseException as error:
             self.refuse(error)
             raise
         self.leave()
-        return self.failed(failure)
+        return self.failed(self.exception(cause))
 
     def carry_out(self):
         """Start it, and wait for its end."""
@@ -89,26 +96,23 @@ class Plan(Schedule):
             del told
 
     def failed_by(self, view, request, error):
-        """Tell the others, clean up; the exception to raise, None for `error` itself.
+        """Clean up; the exception to raise, None for `error` itself.
 
-        Who got an empty message in the place of data does not know why: whoever knows has told all.
+        Who was led to fail does not know why: the rank that failed first tells all others.
         """
         led = isinstance(error, CollectiveError) and not error.cause
-        if not led:
-            aftermath.note(view, self.tag, causes.of(error, view))
-        while led and aftermath.cause_of(view, self.tag) is None:
+        while led and aftermath.cause_of(view, self.tag).is_led:
             view.Probe(ANY_SOURCE, ALARM)
             aftermath.read(view)
         if request:
             self.give_up(request, error)
         cause = aftermath.cause_of(view, self.tag)
-        if led:
-            aftermath.note(view, self.tag, cause)
         aftermath.sweep(view)
         return cause.exception(f"{self.name} in {view.name}") if led else None
 
     def give_up(self, request, error):
         """Have nothing written into its buffers any more; a second interrupt ends that wait."""
+        aftermath.note(self.view, self.tag, causes.of(error, self.view))
         self.end(error)
         try:
             request.Wait()

@@ -38,18 +38,16 @@ L7  A step does at most STEP_BYTES of reductions and copies, and STEP_MOVES othe
 L8  A schedule is complete when `op` is, once: then all its operations are, but for sends by L5.
 """
 from libc.stdint cimport int32_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 from pyrdv.engine.calling cimport call_running, peer_call
 from pyrdv.engine.calls cimport call_begin, call_end, engine_lock, engine_unlock
-from pyrdv.engine.choice.choose cimport CHOSEN, CHOSEN_LATER, choose_ahead, choose_send
+from pyrdv.engine.choice.choose cimport CHOSEN, CHOSEN_LATER, choose_send
 from pyrdv.engine.event cimport TRACE_CHOOSE
 from pyrdv.engine.matching cimport (
-    posted_add, posted_remove, posted_reserve, unexpected_find, unexpected_remove)
-from pyrdv.engine.op cimport (
-    class_of, data_reserve, messages_reserve, op_complete, op_disown, op_new, op_own, op_release,
-    ops_reserve)
-from pyrdv.engine.peer cimport eager_limit, peer_connect, queue_append, queue_remove
+    posted_add, posted_remove, unexpected_find, unexpected_remove)
+from pyrdv.engine.op cimport op_complete, op_disown, op_release
+from pyrdv.engine.peer cimport eager_limit, queue_append, queue_remove
 from pyrdv.engine.protocols.contract cimport SERVED_AGAIN
 from pyrdv.engine.protocols.placed cimport place_drop
 from pyrdv.engine.protocols.rendezvous_put cimport (
@@ -58,12 +56,12 @@ from pyrdv.engine.protocols.table cimport protocol_table, table_t
 from pyrdv.engine.schedule.plan cimport (
     ACTION_CALL, ACTION_RECV, ACTION_REDUCE, ACTION_SEND, SCHEDULE_ENDS, SCHEDULE_MOVES,
     SCHEDULE_NEW, SCHEDULE_OPENS, SCHEDULE_OVER, SCHEDULE_WORKS, action_t, round_t, schedule_t)
+from pyrdv.engine.schedule.reserving cimport schedule_reserve
 from pyrdv.engine.state cimport (
-    ANY_PEER, DATA_CLASSES, MESSAGES_LOW, OP_CANCELLED, OP_COMPLETE, OP_ENDED, OP_FAILED_THERE,
-    OP_FINALIZED, OP_NO_MEMORY, OP_PEER_LOST, OP_POSTED, OP_QUEUED, OP_RECV, OP_RESERVED,
-    OP_SCHEDULE, OP_SCHEDULED, OP_SEND, OP_SHORT, PEER_LOST, PROMISE_GIVEN, PROTOCOL_NONE, call_t,
+    OP_CANCELLED, OP_COMPLETE, OP_ENDED, OP_FAILED_THERE, OP_FINALIZED, OP_NO_MEMORY, OP_PEER_LOST,
+    OP_POSTED, OP_QUEUED, OP_RECV, OP_RESERVED, OP_SHORT, PEER_LOST, PROTOCOL_NONE, call_t,
     engine_t, message_t, op_t, peer_t)
-from pyrdv.engine.step cimport announce, call_step, keep_moving, refill
+from pyrdv.engine.step cimport announce, call_step, keep_moving
 from pyrdv.engine.trace cimport trace_op, trace_read
 from pyrdv.engine.wire cimport CONTENT_BUFFER, CONTENT_OBJECT
 
@@ -354,70 +352,6 @@ cdef int schedules_step(engine_t *e) noexcept nogil:
 
 # The start -----------------------------------------------------------------------
 
-cdef void reserve_message(call_t *call, const schedule_t *s, action_t *a) noexcept nogil:
-    """The operation of a message; while unattended, what it will need (L1)."""
-    cdef engine_t *e = &call.engine
-    cdef peer_t *p = &e.peers[a.peer]
-    cdef bint sends = a.kind == ACTION_SEND
-    cdef int i
-    a.op = op_new(call, OP_SEND if sends else OP_RECV, a.peer, s.context, s.tag, a.buffer,
-                  a.length)
-    op_own(a.op, a.owner)
-    if sends:
-        # Its receiver waits for it, so if its data cannot be sent an empty message says so.
-        a.op.promised = PROMISE_GIVEN
-        a.op.content = CONTENT_BUFFER
-        peer_connect(call, p)       # what that lacks, the queue waits for
-    if e.unattended and sends:
-        choose_ahead(call, p, a.op)
-    elif e.unattended:
-        a.op.state = OP_POSTED      # as which a protocol knows it
-        for i in range(TABLE.reserving_count):
-            TABLE.reserving[i].reserve(call, a.op)
-    a.op.state = OP_RESERVED
-
-
-cdef bint reserve_unexpected(call_t *call, const schedule_t *s) noexcept nogil:
-    """Memory for what comes before the round that receives it.  No call may follow that would make
-    some, and a packet that finds none holds up those behind it, which that round may wait for."""
-    cdef engine_t *e = &call.engine
-    cdef uint32_t counts[DATA_CLASSES]
-    cdef uint32_t receives = 0
-    cdef uint32_t i
-    cdef const action_t *a
-    cdef bint well
-    memset(counts, 0, sizeof(counts))
-    for i in range(s.action_count):
-        a = &s.actions[i]
-        if a.kind == ACTION_RECV:
-            receives += 1
-            if 0 < a.length <= eager_limit(e, e.peers[a.peer].fabric):
-                counts[class_of(a.length)] += 1
-    well = messages_reserve(call, receives + MESSAGES_LOW)
-    for i in range(DATA_CLASSES):
-        well = data_reserve(call, i, counts[i]) and well
-    return well
-
-
-cdef bint reserve(call_t *call, schedule_t *s) noexcept nogil:
-    cdef engine_t *e = &call.engine
-    cdef uint32_t i
-    if not ops_reserve(call, s.action_count + 1):
-        return False
-    posted_reserve(call)
-    s.op = op_new(call, OP_SCHEDULE, ANY_PEER, s.context, s.tag, NULL, 0)
-    s.op.state = OP_SCHEDULED
-    s.op.posted = trace_read(e)
-    s.op.told = 1                   # the trace knows messages; this is none
-    for i in range(s.action_count):
-        if s.actions[i].kind == ACTION_SEND or s.actions[i].kind == ACTION_RECV:
-            reserve_message(call, s, &s.actions[i])
-    if e.unattended:
-        refill(call)
-        reserve_unexpected(call, s)     # what cannot be had is left to a call
-    return True
-
-
 cdef void begin(call_t *call, schedule_t *s) noexcept nogil:
     cdef engine_t *e = &call.engine
     cdef uint32_t i
@@ -434,7 +368,7 @@ cdef int schedule_start(engine_t *e, schedule_t *s) noexcept nogil:
     cdef call_t *call
     cdef bint well
     call = call_begin(e)
-    well = reserve(call, s)
+    well = schedule_reserve(call, s)
     if well:
         if e.initial_turn:
             call_step(call)
