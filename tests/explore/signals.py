@@ -14,7 +14,7 @@ calls are over.  Only then the ranks make turns, as calls do, and the whole is j
 
 A call can be *struck*: ``call 1 at 7`` is one that is interrupted at its 7th point, where its
 handler runs; ``call 1 at 0`` is interrupted at each.  Points are told only by the copy of the
-package that `mutants` builds, compiled so that each access to memory is told.  Why so, and not by
+package that `strikes` builds, compiled so that each access to memory is told.  Why so, and not by
 single steps of the processor: a step costs 20 to 100 µs on a virtual machine, so one call would
 take as long as a thousand programs; and between two accesses nothing can change for a handler.
 """
