@@ -47,7 +47,8 @@ struct pulse {
     pulse_t *resting; /* list of those that nobody uses */
     /* In the handler; `barred`: the thread is in a handler of the program on a stack of its own. */
     void (*beat)(pulse_t *self, int barred);
-    int timer; /* the kernel's name: the C library's functions may be in one that is not loaded */
+    int timer;  /* the kernel's name: the C library's functions may be in one that is not loaded */
+    int number; /* of the signal */
     uint64_t thread; /* as pulse_thread() */
     pid_t tid;
     unsigned forks; /* pulse_forks when it was begun */
@@ -167,7 +168,7 @@ static int pulse_install(void) {
 }
 
 /* Descriptors will signal the thread of a pulse that was begun (Z6). */
-static void pulse_guard(void) {
+static inline void pulse_guard(void) {
     pthread_mutex_lock(&pulse_mutex);
     pulse_take(SIGIO);
     pthread_mutex_unlock(&pulse_mutex);
@@ -184,7 +185,7 @@ static inline void pulse_arm(pulse_t *p, int64_t ns) {
 
 /* A pulse for this thread, with zeros behind it up to `size` bytes (the same for all users); not
  * open yet.  NULL: the signal is blocked or taken, or the system has no timer or memory left. */
-static pulse_t *pulse_begin(size_t size) {
+static inline pulse_t *pulse_begin(size_t size) {
     struct sigevent event;
     sigset_t blocked;
     pulse_t *p = NULL;
@@ -208,7 +209,7 @@ static pulse_t *pulse_begin(size_t size) {
     memset((char *)p + sizeof(*p), 0, size - sizeof(*p));
     memset(&event, 0, sizeof(event));
     event.sigev_notify = SIGEV_THREAD_ID;
-    event.sigev_signo = pulse_signal;
+    event.sigev_signo = p->number = pulse_signal;
     event.sigev_value.sival_ptr = p;
     p->tid = (pid_t)syscall(SYS_gettid);
     event.sigev_notify_thread_id = p->tid;
@@ -231,7 +232,7 @@ out:
 static inline void pulse_open(pulse_t *p) { __atomic_store_n(&p->open, 1, __ATOMIC_SEQ_CST); }
 
 /* See Z4.  In a forked child only the memory is let go. */
-static void pulse_rest(pulse_t *p) {
+static inline void pulse_rest(pulse_t *p) {
     __atomic_store_n(&p->open, 0, __ATOMIC_SEQ_CST);
     if (p->forks != pulse_forks)
         return;
@@ -253,7 +254,7 @@ static inline int pulse_orphaned(const pulse_t *p) {
 
 /* What a beat costs this thread at least, ns: the longest gap that one tears into a busy loop.
  * PULSE_PATIENCE: none came.  Each beat has to count one in `beats`. */
-static int64_t pulse_cost(pulse_t *p, const uint32_t *beats) {
+static inline int64_t pulse_cost(pulse_t *p, const uint32_t *beats) {
     int64_t least = 0;
     for (int i = 0; i < PULSE_TRIES; i++) {
         uint32_t before = __atomic_load_n(beats, __ATOMIC_RELAXED), beaten;

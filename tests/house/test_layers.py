@@ -64,9 +64,9 @@ ALLOWED = {
     "pyrdv.collectives": FREE | {"pyrdv.api"},
     "pyrdv.launch": FREE,
     "pyrdv.world": FREE | BELOW_WORLD | {"pyrdv.diagnosis"},
-    # Instruments take engines and fabrics apart.  Only tools and tests use them.
+    # Instruments take engines, fabrics and progress modes apart.  Only tools and tests use them.
     "pyrdv.instruments": FREE | {"pyrdv.engine", "pyrdv.fabrics.contract", "pyrdv.fabrics",
-                                 "pyrdv.memory"},
+                                 "pyrdv.memory", "pyrdv.progress.contract", "pyrdv.progress"},
     # Words for what the engine knows: of calls, and of collectives.
     "pyrdv.diagnosis": FREE | {"pyrdv.engine", "pyrdv.api", "pyrdv.collectives"},
     # Tools may also be ordinary users of the public names.

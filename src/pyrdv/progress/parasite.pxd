@@ -10,6 +10,8 @@ from pyrdv.progress.needing cimport needing_t
 cdef extern from "parasite.h" nogil:
     ctypedef struct pulse_t:
         void (*beat)(pulse_t *self, int barred) noexcept nogil
+        int timer
+        int number
         uint64_t thread
         int tid
     uint64_t pulse_thread()
@@ -42,7 +44,7 @@ cdef struct parasite_t:
     flow_t *owner               # locked.  Whose thread the descriptors signal, or NULL
     uint8_t event               # they do; no timer, but for what no descriptor tells
     uint8_t on                  # it is its engine's mode
-    uint8_t by_hand             # no timer is set, and no descriptor signals
+    uint8_t by_hand             # no timer fires, and no descriptor signals
     unsigned int forks          # pulse_forks of the process that may use it
     int64_t phase, period       # ns
     uint32_t decay              # of the frequency: the factor of the period

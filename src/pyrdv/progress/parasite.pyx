@@ -98,6 +98,7 @@ cdef enum:
     LONGEST = 1 << 30           # ns that a period grows to at most
     DOUBLINGS = 10              # of a period, while the lock is found taken
     SAVED = 20_000_000          # ns that a flow may take at once; see P7
+    NEVER = 1 << 20             # s: that timer is set, as who plays signals can see
 
 
 if pulse_watch_forks():
@@ -124,8 +125,7 @@ cdef void arm(flow_t *f, int64_t now, int64_t delay) noexcept nogil:
         return
     f.due = due
     note8(&f.armed, True)
-    if not f.mode.by_hand:
-        pulse_arm(&f.pulse, due - now)
+    pulse_arm(&f.pulse, <int64_t> NEVER << 30 if f.mode.by_hand else due - now)
 
 
 cdef void spend(flow_t *f, int64_t now, int64_t spent) noexcept nogil:
