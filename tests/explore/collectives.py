@@ -20,15 +20,11 @@ from tests.explore.explorer import RECEIVED, UNTOUCHED, Explorer, Run
 class Same(Plan):
     """A plan whose scratch memory is the same in every run of a program."""
 
-    __slots__ = ("made", "memory", "unstarted")
+    __slots__ = ("made", "memory")
 
     def scratch(self, nbytes):
         self.made += 1
         return memoryview(self.memory.setdefault(self.made, bytearray(nbytes)))
-
-    def failed(self, failure):
-        self.unstarted = True       # so it is never over
-        return super().failed(failure)
 
 
 class Call:
@@ -39,7 +35,7 @@ class Call:
         self.request = plan.launch()
 
     def ended(self):
-        return self.plan.unstarted or self.plan.is_over
+        return self.plan.is_over
 
     def release(self):
         """Nothing: it is given back when it is judged."""
@@ -55,7 +51,6 @@ class CollectiveRun(Run):
 
     def plan(self, rank, kind, step):
         plan = Same(self.comms[rank], kind)
-        plan.unstarted = False
         plan.made, plan.memory = 0, self.buffers.setdefault(("memory", rank, step), {})
         return plan
 
