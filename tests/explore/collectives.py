@@ -78,7 +78,7 @@ class CollectiveRun(Run):
         mine = self.buffer("mine", rank, step, size, rank + 1)
         data = self.buffer("data", rank, step, size, UNTOUCHED)
         right = bytes((self.size * (self.size + 1) // 2,)) * size
-        self.start(rank, step, kinds.IALLREDUCE, reductions.recursive_doubling, data, right,
+        self.start(rank, step, kinds.IALLREDUCE, reductions.allreduce, data, right,
                    mine, data, SUM)
 
     def refused(self, rank, step, size):

@@ -1,7 +1,11 @@
 """Reductions.  Operands are combined in the order of ranks, which is only ever cut into runs."""
 
 import itertools
+from collections.abc import Callable
+from typing import NamedTuple
 
+from pyrdv.api.datatypes import Datatype
+from pyrdv.api.ops import Op
 from pyrdv.collectives import arguments
 from pyrdv.collectives.plans.blocks import WINDOW
 from pyrdv.collectives.trees import parent_and_children
@@ -12,56 +16,56 @@ from pyrdv.errors import CountError
 WHOLE = 16 << 10
 
 
+class Folding(NamedTuple):
+    """An Allreduce under construction, among as many ranks as are a power of two.
+
+    Attributes
+    ----------
+    op : Op
+    datatype : Datatype
+    result : memoryview
+        What this rank has got together, in the end the result.
+    other : memoryview
+        Room for as much.
+    power : int
+        How many ranks fold.
+    place : int or None
+        That of this rank among them; None: another one folds for it.
+    rank_of : callable
+        Place -> rank.
+    """
+
+    op: Op
+    datatype: Datatype
+    result: memoryview
+    other: memoryview
+    power: int
+    place: int | None
+    rank_of: Callable[[int], int]
+
+
 def allreduce(plan, sendbuf, recvbuf, op):
-    """`recursive_doubling` of what is short, or must stay in order; else `halving`."""
-    _, result, datatype = arguments.operands(sendbuf, recvbuf, op, plan.name)
-    power = 1 << plan.size.bit_length() - 1
-    halves = op.is_commutative and result.nbytes > WHOLE and result.nbytes >= power * datatype.size
-    (halving if halves else recursive_doubling)(plan, sendbuf, recvbuf, op)
+    """Short vectors by `doubling`, and those that must stay in order; else by `halving`.
 
-
-def halving(plan, sendbuf, recvbuf, op):
-    """Allreduce: each rank combines its part of the vector, and then all get all parts.
-
-    In round k each rank exchanges halves of what it is left with: it combines one and is rid of the
-    other.  The same way back it gets the finished parts.  So 2 (p - 1) / p vectors leave each rank,
-    and each part is combined on one rank only.  R. Rabenseifner, "Optimization of collective
-    reduction operations", 2004.  Ranks that are no power of two begin as in `recursive_doubling`.
+    If the ranks are no power of two, as many pairs of neighbours as there are too many begin as one
+    rank each.  R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of collective communication
+    operations in MPICH", 2005, section 4.4.
     """
     mine, result, datatype = arguments.operands(sendbuf, recvbuf, op, plan.name)
     if mine is not result:
         plan.copy(mine, result)
-    other = plan.scratch(result.nbytes)
-    power, place, rank_of = paired(plan, op, datatype, result, other)
-    if place is None:
+    fold = paired(plan, op, datatype, result)
+    if fold.place is None:
         return
-    elements = result.nbytes // datatype.size
-    bound = [elements * part // power * datatype.size for part in range(power + 1)]
-    low, high, bit, ways = 0, power, power // 2, []
-    while bit:
-        partner, middle = rank_of(place ^ bit), low + bit
-        kept, given = ((low, middle), (middle, high)) if place & bit == 0 else (
-            (middle, high), (low, middle))
-        here, there = (slice(bound[begin], bound[end]) for begin, end in (kept, given))
-        plan.receive(other[here], partner)
-        plan.send(result[there], partner)
-        plan.reduce(op, datatype, other[here], result[here], place & bit == 0)
-        plan.then()
-        ways.append((partner, here, there))
-        (low, high), bit = kept, bit // 2
-    for partner, here, there in reversed(ways):
-        plan.receive(result[there], partner)
-        plan.send(result[here], partner)
-        plan.then()
-    unpaired(plan, power, result)
+    halves = op.is_commutative and result.nbytes > max(WHOLE, (fold.power - 1) * datatype.size)
+    (halving if halves else doubling)(plan, fold)
+    if plan.rank % 2 and plan.rank < 2 * (plan.size - fold.power):
+        plan.send(result, plan.rank - 1)
 
 
-def paired(plan, op, datatype, result, other):
-    """Have as many pairs of neighbours as are too many for a power of two begin as one rank each.
-
-    ``(power, this rank's place among them, place -> rank)``; the place is None, and all is done,
-    for one that waits for its neighbour's result.
-    """
+def paired(plan, op, datatype, result):
+    """Have some neighbours begin as one rank; the `Folding` of what follows."""
+    other = plan.scratch(result.nbytes)
     power = 1 << plan.size.bit_length() - 1
     pairs = plan.size - power
     if plan.rank >= 2 * pairs:
@@ -75,39 +79,52 @@ def paired(plan, op, datatype, result, other):
         plan.send(result, plan.rank + 1)
         plan.then()
         plan.receive(result, plan.rank + 1)
-    return power, place, lambda there: 2 * there + 1 if there < pairs else there + pairs
+    return Folding(op, datatype, result, other, power, place,
+                   lambda there: 2 * there + 1 if there < pairs else there + pairs)
 
 
-def unpaired(plan, power, result):
-    """Give the result to the neighbour that waits for it."""
-    if plan.rank % 2 and plan.rank < 2 * (plan.size - power):
-        plan.send(result, plan.rank - 1)
+def doubling(plan, fold):
+    """In round k each rank exchanges what it has with the rank whose bit k differs.
 
-
-def recursive_doubling(plan, sendbuf, recvbuf, op):
-    """Allreduce: in round k each rank exchanges what it has with the rank whose bit k differs.
-
-    Both compute the same from the same, so all ranks get the same bits.  If the ranks are no power
-    of two, as many pairs of neighbours as there are too many begin as one rank each.  R. Thakur,
-    R. Rabenseifner and W. Gropp, "Optimization of collective communication operations in MPICH",
-    2005, section 4.4.
+    Both compute the same from the same, so all ranks get the same bits.
     """
-    mine, result, datatype = arguments.operands(sendbuf, recvbuf, op, plan.name)
-    if mine is not result:
-        plan.copy(mine, result)
-    other = plan.scratch(result.nbytes)
-    power, place, rank_of = paired(plan, op, datatype, result, other)
-    if place is None:
-        return
     bit = 1
-    while bit < power:
-        partner = rank_of(place ^ bit)
-        plan.receive(other, partner)
-        plan.send(result, partner)
-        plan.reduce(op, datatype, other, result, place & bit == 0)
+    while bit < fold.power:
+        partner = fold.rank_of(fold.place ^ bit)
+        plan.receive(fold.other, partner)
+        plan.send(fold.result, partner)
+        plan.reduce(fold.op, fold.datatype, fold.other, fold.result, fold.place & bit == 0)
         plan.then()
         bit *= 2
-    unpaired(plan, power, result)
+
+
+def halving(plan, fold):
+    """Each rank combines its part of the vector, and then all get all parts.
+
+    In round k each rank exchanges halves of what it is left with: it combines one and is rid of the
+    other.  The same way back it gets the finished parts.  So 2 (p - 1) / p vectors leave each rank,
+    and each part is combined on one rank only.  R. Rabenseifner, "Optimization of collective
+    reduction operations", 2004.
+    """
+    elements, unit = fold.result.nbytes // fold.datatype.size, fold.datatype.size
+    bound = [elements * part // fold.power * unit for part in range(fold.power + 1)]
+    low, high, bit, ways = 0, fold.power, fold.power // 2, []
+    while bit:
+        partner, middle = fold.rank_of(fold.place ^ bit), low + bit
+        lower, upper = slice(bound[low], bound[middle]), slice(bound[middle], bound[high])
+        first = fold.place & bit == 0
+        kept, given = (lower, upper) if first else (upper, lower)
+        plan.receive(fold.other[kept], partner)
+        plan.send(fold.result[given], partner)
+        plan.reduce(fold.op, fold.datatype, fold.other[kept], fold.result[kept], first)
+        plan.then()
+        ways.append((partner, kept, given))
+        low, high = (low, middle) if first else (middle, high)
+        bit //= 2
+    for partner, here, there in reversed(ways):
+        plan.receive(fold.result[there], partner)
+        plan.send(fold.result[here], partner)
+        plan.then()
 
 
 def binomial(plan, sendbuf, recvbuf, op, root):

@@ -1,7 +1,7 @@
 """Reductions."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...api.datatypes import Datatype
 from ...api.ops import Op
@@ -10,13 +10,19 @@ from .starting import Plan
 
 WHOLE: int
 
+class Folding(NamedTuple):
+    op: Op
+    datatype: Datatype
+    result: memoryview
+    other: memoryview
+    power: int
+    place: int | None
+    rank_of: Callable[[int], int]
+
 def allreduce(plan: Plan, sendbuf: Any, recvbuf: Any, op: Op) -> None: ...
-def halving(plan: Plan, sendbuf: Any, recvbuf: Any, op: Op) -> None: ...
-def paired(
-    plan: Plan, op: Op, datatype: Datatype, result: memoryview, other: memoryview
-) -> tuple[int, int | None, Callable[[int], int]]: ...
-def unpaired(plan: Plan, power: int, result: memoryview) -> None: ...
-def recursive_doubling(plan: Plan, sendbuf: Any, recvbuf: Any, op: Op) -> None: ...
+def paired(plan: Plan, op: Op, datatype: Datatype, result: memoryview) -> Folding: ...
+def doubling(plan: Plan, fold: Folding) -> None: ...
+def halving(plan: Plan, fold: Folding) -> None: ...
 def binomial(plan: Plan, sendbuf: Any, recvbuf: Any, op: Op, root: int) -> None: ...
 def prefix(plan: Plan, sendbuf: Any, recvbuf: Any, op: Op, inclusive: bool) -> None: ...
 def spread(
