@@ -6,11 +6,12 @@ Unlike a request it tells the state of an operation without making progress.
 cimport cython
 from cpython.buffer cimport PyBUF_WRITABLE, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int32_t, uint64_t
+from posix.unistd cimport usleep
 
 from pyrdv.engine.calls cimport (
-    SEND_WAITS, engine_cancel, engine_forsake, engine_lock_try, engine_probe, engine_recv,
-    engine_recv_matched, engine_release, engine_send, engine_turn, engine_unlock, engine_wanted,
-    envelope_t)
+    SEND_WAITS, engine_cancel, engine_forsake, engine_lock, engine_lock_try, engine_probe,
+    engine_recv, engine_recv_matched, engine_release, engine_send, engine_turn, engine_unlock,
+    engine_wanted, envelope_t)
 from pyrdv.engine.engine cimport Engine
 from pyrdv.engine.sleeping cimport step_alone
 from pyrdv.engine.state cimport (
@@ -230,6 +231,13 @@ cdef class Driver:
     def turn(self):
         """One turn of progress; returns how many things happened."""
         return engine_turn(self.engine.c)
+
+    def hold(self, unsigned int us):
+        """Keep the engine's lock for so many microseconds, without the GIL, as a long call does."""
+        with nogil:
+            engine_lock(&self.engine.c.lock)
+            usleep(us)
+            engine_unlock(&self.engine.c.lock)
 
     def distrust_counter(self):
         """Take the system's clock for all events to come, as if the counter were none."""

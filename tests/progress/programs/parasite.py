@@ -16,7 +16,9 @@ import time
 import numpy as np
 
 from pyrdv import MPI
+from pyrdv.instruments.engine import Driver
 from pyrdv.progress.parasite import Parasite
+from pyrdv.world import init
 from tests.support.cases import run
 
 SIZE = 1 << 20
@@ -214,6 +216,36 @@ def case_one_flow_for_many_operations(comm):
     while flow(comm)["armed"] and time.monotonic() < end:
         time.sleep(0.01)
     assert not flow(comm)["armed"] and flow(comm)["watched"] == 0
+
+
+def case_a_lock_that_is_held_is_tried_ever_more_rarely(comm):
+    """A handler that finds a call at work comes again after twice the time, and not as usual 10 000
+    times a second; when the lock is free again, it finds the message."""
+    world = init()
+    own = world.beside(progress="parasite", parasite_trigger="timer", parasite_period=100,
+                       parasite_decay=1, parasite_turn_limit=1 << 30, parasite_share=100)
+    pipes(own)
+    if own.rank == 1:
+        room = np.zeros(SIZE, np.uint8)
+        request = own.Irecv(room, MPI.ANY_SOURCE, 7)
+        while not flow(own)["signals"]:         # they come every 100 us
+            np.sort(np.arange(20_000)[::-1])
+        before = flow(own)["barred"]
+        holder = threading.Thread(target=lambda: Driver(own.engine).hold(500_000))
+        holder.start()
+        while holder.is_alive():
+            np.sort(np.arange(20_000)[::-1])
+        assert 4 <= flow(own)["barred"] - before <= 60
+        tell("posted")
+        spin(room)
+        tell("there")
+    else:
+        told("posted")
+        request = own.Isend(np.full(SIZE, 5, np.uint8), 1, 7)
+        told("there")
+    request.Wait()
+    own.Barrier()
+    world.leave(own)
 
 
 def case_waits_of_other_threads_are_woken(comm):
