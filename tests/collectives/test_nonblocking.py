@@ -452,3 +452,20 @@ def test_types_are_those_of_the_table():
 
     assert has_loop(SUM, PREDEFINED["INT64_T"]) and has_loop(SUM, PREDEFINED["FLOAT"])
     assert not has_loop(SUM, PREDEFINED["LONG_DOUBLE"])
+
+
+@pytest.mark.parametrize("size", (1, 2, 3, 4, 5))
+@pytest.mark.parametrize("count", (1, 3, 5000))
+def test_one_array_for_both_buffers(world, size, count):
+    """MPI forbids it, and programs do it: the same memory is in place, and halves that meet are
+    read before they are written."""
+    with world(size, seed=size) as w:
+        comms = comms_of(w)
+        arrays = [np.arange(count) + rank for rank in range(size)]
+        right = sum(arrays)
+        w.run(*[comm.Iallreduce(one, one) for comm, one in zip(comms, arrays, strict=True)])
+        assert all((one == right).all() for one in arrays)
+        whole = [np.arange(count + 1) + rank for rank in range(size)]
+        right = sum(one[:-1] for one in whole)
+        w.run(*[comm.Iallreduce(one[:-1], one[1:]) for comm, one in zip(comms, whole, strict=True)])
+        assert all((one[1:] == right).all() for one in whole)

@@ -7,6 +7,8 @@ those that are not the root of a scatter.
 
 import operator
 
+import numpy as np
+
 from pyrdv.api.buffers import IN_PLACE, parse_views
 from pyrdv.api.ops import Op
 from pyrdv.api.vectors import parse_blocks
@@ -105,6 +107,16 @@ def operands(sendbuf, recvbuf, op, what):
     mine, mine_type = parse_views(sendbuf)
     same_elements(mine, mine_type, result, datatype, what)
     return mine, result, datatype
+
+
+def apart(mine, result, plan):
+    """`mine` as memory that may be read while `result` is written; `result` if it is the same."""
+    if mine is result or mine.nbytes == 0:
+        return mine
+    here, there = (np.frombuffer(view, np.uint8).ctypes.data for view in (mine, result))
+    if here == there:
+        return result
+    return plan.private(mine) if abs(here - there) < mine.nbytes else mine
 
 
 def contribution(sendbuf, op):

@@ -23,8 +23,10 @@ class Folding(NamedTuple):
     ----------
     op : Op
     datatype : Datatype
+    mine : memoryview
+        What this rank begins with; it may be `result`.
     result : memoryview
-        What this rank has got together, in the end the result.
+        What this rank has got together after the first round, in the end the result.
     other : memoryview
         Room for as much.
     power : int
@@ -37,11 +39,26 @@ class Folding(NamedTuple):
 
     op: Op
     datatype: Datatype
+    mine: memoryview
     result: memoryview
     other: memoryview
     power: int
     place: int | None
     rank_of: Callable[[int], int]
+
+    def exchange(self, plan, number, bit, given, kept):
+        """Round `number` with the rank whose place differs in `bit`: parts of the vector."""
+        partner, lower = self.rank_of(self.place ^ bit), self.place & bit == 0
+        if number or self.mine is self.result:
+            plan.receive(self.other[kept], partner)
+            plan.send(self.result[given], partner)
+            plan.reduce(self.op, self.datatype, self.other[kept], self.result[kept], lower)
+        else:           # nothing is in the result yet: no copy, and no other room
+            plan.receive(self.result[kept], partner)
+            plan.send(self.mine[given], partner)
+            plan.reduce(self.op, self.datatype, self.mine[kept], self.result[kept], not lower)
+        plan.then()
+        return partner
 
 
 def allreduce(plan, sendbuf, recvbuf, op):
@@ -52,9 +69,7 @@ def allreduce(plan, sendbuf, recvbuf, op):
     operations in MPICH", 2005, section 4.4.
     """
     mine, result, datatype = arguments.operands(sendbuf, recvbuf, op, plan.name)
-    if mine is not result:
-        plan.copy(mine, result)
-    fold = paired(plan, op, datatype, result)
+    fold = paired(plan, op, datatype, arguments.apart(mine, result, plan), result)
     if fold.place is None:
         return
     halves = op.is_commutative and result.nbytes > max(WHOLE, (fold.power - 1) * datatype.size)
@@ -63,23 +78,29 @@ def allreduce(plan, sendbuf, recvbuf, op):
         plan.send(result, plan.rank - 1)
 
 
-def paired(plan, op, datatype, result):
+def paired(plan, op, datatype, mine, result):
     """Have some neighbours begin as one rank; the `Folding` of what follows."""
-    other = plan.scratch(result.nbytes)
     power = 1 << plan.size.bit_length() - 1
     pairs = plan.size - power
+    alone = mine is not result and power == 1
+    rounds = power.bit_length() - 1 + (plan.rank < 2 * pairs)
+    other = plan.scratch(result.nbytes if rounds > 1 or mine is result else 0)
+    if alone:
+        plan.copy(mine, result)
     if plan.rank >= 2 * pairs:
         place = plan.rank - pairs
-    elif plan.rank % 2:
-        place = plan.rank // 2
-        plan.receive(other, plan.rank - 1)
-        plan.reduce(op, datatype, other, result, False)
-    else:
+    elif plan.rank % 2 == 0:
         place = None
-        plan.send(result, plan.rank + 1)
+        plan.send(mine, plan.rank + 1)
         plan.then()
         plan.receive(result, plan.rank + 1)
-    return Folding(op, datatype, result, other, power, place,
+    else:
+        place = plan.rank // 2
+        into = other if mine is result else result
+        plan.receive(into, plan.rank - 1)
+        plan.reduce(op, datatype, other if mine is result else mine, result, mine is not result)
+        mine = result
+    return Folding(op, datatype, mine, result, other, power, place,
                    lambda there: 2 * there + 1 if there < pairs else there + pairs)
 
 
@@ -88,14 +109,9 @@ def doubling(plan, fold):
 
     Both compute the same from the same, so all ranks get the same bits.
     """
-    bit = 1
-    while bit < fold.power:
-        partner = fold.rank_of(fold.place ^ bit)
-        plan.receive(fold.other, partner)
-        plan.send(fold.result, partner)
-        plan.reduce(fold.op, fold.datatype, fold.other, fold.result, fold.place & bit == 0)
-        plan.then()
-        bit *= 2
+    whole = slice(0, fold.result.nbytes)
+    for number in range(fold.power.bit_length() - 1):
+        fold.exchange(plan, number, 1 << number, whole, whole)
 
 
 def halving(plan, fold):
@@ -108,19 +124,15 @@ def halving(plan, fold):
     """
     elements, unit = fold.result.nbytes // fold.datatype.size, fold.datatype.size
     bound = [elements * part // fold.power * unit for part in range(fold.power + 1)]
-    low, high, bit, ways = 0, fold.power, fold.power // 2, []
-    while bit:
-        partner, middle = fold.rank_of(fold.place ^ bit), low + bit
+    low, high, ways = 0, fold.power, []
+    for number in range(fold.power.bit_length() - 1):
+        bit = (high - low) // 2
+        middle = low + bit
         lower, upper = slice(bound[low], bound[middle]), slice(bound[middle], bound[high])
         first = fold.place & bit == 0
         kept, given = (lower, upper) if first else (upper, lower)
-        plan.receive(fold.other[kept], partner)
-        plan.send(fold.result[given], partner)
-        plan.reduce(fold.op, fold.datatype, fold.other[kept], fold.result[kept], first)
-        plan.then()
-        ways.append((partner, kept, given))
+        ways.append((fold.exchange(plan, number, bit, given, kept), kept, given))
         low, high = (low, middle) if first else (middle, high)
-        bit //= 2
     for partner, here, there in reversed(ways):
         plan.receive(fold.result[there], partner)
         plan.send(fold.result[here], partner)
