@@ -5,6 +5,8 @@ import json
 import os
 import re
 import struct
+import subprocess
+import sys
 
 import pytest
 
@@ -88,6 +90,16 @@ def test_a_job(jobs, capsys):
     out = capsys.readouterr().out
     assert "latest arrivals" in out and "prog.py:" in out and "eager" in out
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_nobody_reads_to_the_end(jobs):
+    """As behind ``| head``: nothing is said of that."""
+    jobs.run(PROGRAM, 2, "--trace", "out.json")
+    words = [sys.executable, "-m", "pyrdv.tools.cli", "trace", "out.json"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          cwd=jobs.folder) as process:
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait(60)) == (b"", 1)
 
 
 COLLECTIVES = """\

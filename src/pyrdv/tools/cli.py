@@ -70,7 +70,14 @@ def main(argv=None):
         print(f"pyrdv: there is no command {command!r}; commands are "
               f"{', '.join(_COMMANDS)} (see pyrdv --help)", file=sys.stderr)
         return _USAGE_ERROR
-    return action(words[1:])
+    try:
+        status = action(words[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Nobody reads any more, as behind `| head`; the interpreter must not find that out again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return status
 
 
 def _parser(command, **more):
