@@ -274,6 +274,8 @@ KNOBS = (
     Knob("trace_lines", "bool", False,
          "Whether each operation remembers the line of the program that posted it, for what a rank "
          "says when its job hangs; about a microsecond per call."),
+    Knob("stats", "bool", False,
+         "Whether each rank says at its end what its messages took, and who made progress."),
     Knob("debug", "bool", False,
          "Assert at run time what the engine's rules promise, and make progress in the hardest "
          "order that they allow; slower.  A broken rule ends the process by SIGABRT."),

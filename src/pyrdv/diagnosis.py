@@ -51,6 +51,51 @@ def stands_at(frame):
     return f"{os.path.basename(code.co_filename)}:{frame.f_lineno} ({code.co_name})"
 
 
+def say_unreceived(engine, sends):
+    """Write to standard error which sends nobody has received: (peer, tag, bytes) of each."""
+    for peer, tag, nbytes in sends:
+        print(f"pyrdv: rank {engine.rank}: a send of {nbytes} bytes with tag {tag} to rank {peer} "
+              "was never received", file=sys.stderr)
+
+
+def say_statistics(engines):
+    """Write to standard error what the engines of this rank did, in a line each."""
+    for engine in engines:
+        print(f"pyrdv: rank {engine.rank}: {statistics(engine.counters(), engine.mode)}",
+              file=sys.stderr)
+
+
+def statistics(counters, mode):
+    """What an engine did, in words.
+
+    Parameters
+    ----------
+    counters : dict of str to int
+        `Engine.counters`.
+    mode : object
+        Who makes progress between its calls; None: nobody.
+    """
+    read = counters["sends_rendezvous"] - counters["rtrs_used"] - counters["sends_piped"]
+    sent = {"eager": counters["sends_eager"], "placed": counters["sends_placed"], "read": read,
+            "written": counters["rtrs_used"], "in chunks": counters["sends_piped"],
+            "to itself": counters["sends_self"]}
+    words = ", ".join(f"{count} {how}" for how, count in sent.items() if count) or "none"
+    parts = [f"sends: {words}",
+             f"receives: {counters['receives']}, {counters['unexpected']} after their messages"]
+    if counters["rtrs_sent"]:
+        parts.append(f"offers: {counters['rtrs_sent']} sent, {counters['rtrs_withheld']} withheld")
+    if counters["registration_misses"]:
+        parts.append(f"registrations: {counters['registration_misses']} made, "
+                     f"{counters['registration_hits']} found")
+    name = type(mode).__name__.lower() if mode is not None else "calls alone"
+    trigger = mode.facts().get("trigger", "") if mode is not None else ""
+    parts.append(f"progress: {name}{f' by {trigger}' if trigger else ''}")
+    if mode is not None:
+        parts[-1] += (f", {counters['flows_spawned']} flows, {counters['flow_turns']} steps, "
+                      f"{counters['flow_hits']} of them moved something")
+    return "; ".join(parts)
+
+
 def seconds(value):
     """An age as people say it."""
     return f"{value:.0f} s" if value >= 10 else f"{value:.1f} s" if value >= 0.1 \

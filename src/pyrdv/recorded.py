@@ -39,7 +39,7 @@ KINDS = {
     1: "post", 2: "choose", 3: "register", 4: "credit wait", 5: "queue", 6: "announce",
     7: "match", 8: "unexpected", 9: "transfer begin", 10: "transfer end", 11: "complete",
     12: "offer sent", 13: "offer used", 14: "offer dropped", 15: "sleep", 16: "wake",
-    17: "peer lost", 18: "peer closed",
+    17: "peer lost", 18: "peer closed", 19: "step by itself",
 }
 
 Event = namedtuple("Event", (

@@ -29,7 +29,7 @@ _WAITING = 1 << 18
 #: How FILE begins.
 FIRST_LINE = '{"displayTimeUnit": "ns", "traceEvents": [\n'
 _INSTANTS = frozenset(("choose", "register", "credit wait", "queue", "offer sent", "offer used",
-                       "offer dropped", "peer lost", "peer closed"))
+                       "offer dropped", "peer lost", "peer closed", "step by itself"))
 
 
 def prepare(path, size):

@@ -11,7 +11,6 @@ W3. In the second exchange a rank that has no usable device says so instead of a
 """
 
 import os
-import sys
 from time import monotonic
 
 import pyrdv.api.interpreter  # noqa: F401 (first: it refuses subinterpreters)
@@ -425,9 +424,9 @@ class World:
         wait_until(engine, engine.finish)
         never = []
         wait_until(engine, lambda: self._all_received(never))
-        for peer, tag, nbytes in never + engine.never_received():
-            print(f"pyrdv: rank {engine.rank}: a send of {nbytes} bytes with tag {tag} to rank "
-                  f"{peer} was never received", file=sys.stderr)
+        diagnosis.say_unreceived(engine, never + engine.never_received())
+        if self.config.stats:
+            diagnosis.say_statistics(self.engines)
         self._close(0)
 
     def _hand_over(self, engine):

@@ -34,6 +34,7 @@ cdef enum trace_kind:
     TRACE_WAKE = 16
     TRACE_LOST = 17             # a peer died, or broke the rules
     TRACE_CLOSED = 18           # a peer ended in good order
+    TRACE_ALONE = 19            # a step by itself, not one of a call, moved something
     TRACE_EAGER_SENT = 32       # an eager message was announced
     TRACE_EAGER_GOT = 33        # a receive was posted, `waited` ticks ago, and now got one
     TRACE_EAGER_EARLY = 34      # one came for which no receive was posted

@@ -31,7 +31,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from posix.unistd cimport read, write
 
 from pyrdv.engine.calls cimport call_begin, call_end, engine_lock, engine_unlock
-from pyrdv.engine.event cimport TRACE_WAKE
+from pyrdv.engine.event cimport TRACE_ALONE, TRACE_WAKE
 from pyrdv.engine.sleeper cimport listener_t
 from pyrdv.engine.state cimport ANY_PEER, call_t, engine_t, peer_t
 from pyrdv.engine.step cimport maintain, step, turn
@@ -146,6 +146,8 @@ cdef int step_alone(engine_t *e) noexcept nogil:
     cdef uint32_t starved = e.starved
     cdef const peer_t *calling = e.calling
     cdef int happened = step(e)
+    if happened:
+        trace_event(e, TRACE_ALONE, ANY_PEER)
     if others_sleep(e) and (happened or e.lane_work or e.epoch != epoch
                             or e.starved != starved or e.calling != calling):
         call_sleepers(e)

@@ -41,6 +41,9 @@ def add_arguments(parser):
     parser.add_argument("--trace-lines", action="store_true",
                         help="set PYRDV_TRACE_LINES for the ranks: what they say of a job that "
                         "hangs names lines of the program")
+    parser.add_argument("--stats", action="store_true",
+                        help="have each rank say at its end what its messages took, and who made "
+                        "progress (PYRDV_STATS)")
     parser.add_argument("--fabric", choices=config.choices("fabric"),
                         help="set PYRDV_FABRIC for the ranks")
     parser.add_argument("--hosts", type=_told(hosts.parse), metavar="A,B", default=[],
@@ -138,6 +141,8 @@ def main(options, program, args):
         extra["PYRDV_TRACE"] = options.trace
     if options.trace_lines:
         extra["PYRDV_TRACE_LINES"] = "on"
+    if options.stats:
+        extra["PYRDV_STATS"] = "on"
     try:
         trace = config.load({**os.environ, **extra}, warn=_warn).trace
         hosts.check(options.hosts, options.agent)

@@ -23,8 +23,10 @@ from posix.unistd cimport close, getpid, read, write
 
 from pyrdv.engine.calls cimport call_begin, call_end, engine_lock, engine_unlock
 from pyrdv.engine.engine cimport Engine
+from pyrdv.engine.event cimport TRACE_ALONE
 from pyrdv.engine.sleeping cimport arm_fabrics, turn_awake, watch_begins, watch_ends
-from pyrdv.engine.state cimport call_t, engine_t
+from pyrdv.engine.state cimport ANY_PEER, call_t, engine_t
+from pyrdv.engine.trace cimport trace_event
 from pyrdv.progress.contract cimport PROGRESS_THREAD, progress_t
 
 from pyrdv.errors import ResourceError
@@ -79,6 +81,7 @@ cdef void one_turn(thread_t *self) noexcept nogil:
     e.counters.flow_turns += 1
     if turn_awake(call):
         e.counters.flow_hits += 1
+        trace_event(e, TRACE_ALONE, ANY_PEER)
     if not observe32(&self.stopping):
         watch_begins(e)
     e.stirred = 1               # so the end of the call arms (H2)

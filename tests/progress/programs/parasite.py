@@ -99,6 +99,7 @@ def receiver_first(comm, wait, source=MPI.ANY_SOURCE, size=SIZE):
         wait(room)
         assert (room == 5).all()
         assert grown("flow_hits", before) > 0 and grown("flows_spawned", before) == 1
+        assert "step by itself" in [event.kind for event in comm.engine.events()]
         tell("there")
     else:
         told("posted")
