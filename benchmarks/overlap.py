@@ -27,8 +27,8 @@ PLAN = {
                    "0.2,0.5,0.8,1,2"],
     "overhead": ["--sizes", "8,128K,1M"],
     "applications-4": ["-n", "4"],
-    "parasite": ["--rounds", "7"],
-    "parasite-4": ["-n", "4", "--rounds", "7"],
+    "parasite": ["--rounds", "5"],
+    "parasite-4": ["-n", "4"],
 }
 QUICK = {
     "overlap": ["--sizes", "128K"],
