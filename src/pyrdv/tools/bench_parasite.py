@@ -79,7 +79,7 @@ def add_arguments(parser):
                         "(default 2)")
     parser.add_argument("--parts", type=arguments.some_of(PARTS, "a part"), metavar="NAME,…",
                         help="what to measure (default all that the number of ranks allows)")
-    speculation.add_options(parser, SIZES, names=MODES)
+    speculation.add_options(parser, SIZES, names=MODES, beside=f"; over shared memory {SIZES_SHM}")
     parser.set_defaults(sizes=None)
     parser.add_argument("--delays", type=arguments.delays, default=arguments.delays(DELAYS),
                         metavar="A,B,…", help=f"progress: microseconds of work (default {DELAYS})")

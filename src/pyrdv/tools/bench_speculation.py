@@ -69,12 +69,15 @@ def available():
     return [mode for mode, (settings, _) in MODES.items() if settings["speculation"] in policies]
 
 
-def add_options(parser, sizes, rounds=5, names=None):
-    """Give `parser` the options of all these benchmarks, which compare `names`."""
+def add_options(parser, sizes, rounds=5, names=None, beside=""):
+    """Give `parser` the options of all these benchmarks, which compare `names`.
+
+    `beside` is said of the default of the sizes.
+    """
     names = names or available()
     parser.add_argument("--sizes", type=arguments.sizes, default=arguments.sizes(sizes),
                         metavar="A,B,…",
-                        help=f"message sizes in bytes, K and M allowed (default {sizes})")
+                        help=f"message sizes in bytes, K and M allowed (default {sizes}{beside})")
     parser.add_argument("--modes", type=arguments.some_of(names, "a mode"), default=names,
                         metavar="NAME,…",
                         help="what to compare, the first being what the others are compared with: "
