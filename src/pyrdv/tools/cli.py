@@ -72,7 +72,8 @@ def main(argv=None):
         return _USAGE_ERROR
     try:
         status = action(words[1:])
-        sys.stdout.flush()
+        if sys.stdout is not None:      # it may have been closed when Python began
+            sys.stdout.flush()
     except BrokenPipeError:
         # Nobody reads any more, as behind `| head`; the interpreter must not find that out again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
