@@ -42,11 +42,11 @@ def test_overlap(jobs):
 
 
 def test_parasite(jobs):
-    """What is posted first by a receiver that computes moves by signals and by a thread, and not by
-    nobody; also from any source."""
-    rows = measure(jobs, "parasite", "--parts", "overlap,any", "--sizes", "512K", "--ratio", "4",
-                   "--modes", "polling,timer,event,thread", "--lead", "5", *QUICK)["rows"]
-    assert len(rows) == 4 + 4 * 4
+    """What is posted first by a receiver that computes moves by signals, and not by nobody; also
+    from any source.  A thread would need a processor that computes, and get it some time."""
+    rows = measure(jobs, "parasite", "--parts", "overlap,any", "--sizes", "512K", "--ratio", "8",
+                   "--modes", "polling,timer,event", "--lead", "5", *QUICK)["rows"]
+    assert len(rows) == 3 + 3 * 4
     for row in rows:
         lost = row["mode"] == "polling" and row["first"] == row["side"] == "receiver"
         assert row["moved"] == 0 if lost else row["moved"] > 0, (row["moved"], row)
