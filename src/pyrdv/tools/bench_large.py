@@ -58,7 +58,7 @@ class Benchmark:
 
 
 LEAD = (arguments.factor, "0.2", "MS",
-        "milliseconds, at the least, by which the late side calls later; else 32 small messages")
+        "milliseconds, at the least, by which the late side calls later; else 64 small messages")
 BENCHMARKS = {
     "overlap": Benchmark(overlap.ABOUT, overlap.measure_overlap, overlap.SIZES, {
         "ratio": (arguments.factor, str(overlap.RATIO), "X",

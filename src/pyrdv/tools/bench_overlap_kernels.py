@@ -32,7 +32,7 @@ SIDES = (RECEIVER, SENDER)
 #: Doubles of one unit of work: they fit into the first cache, and NumPy lets go of the GIL.
 UNIT = 2048
 #: The least work in which an early packet arrives, seconds, and how many small messages it lasts.
-LEAD_LEAST, LEAD_MESSAGES = 200e-6, 32
+LEAD_LEAST, LEAD_MESSAGES = 400e-6, 64
 
 
 class Work:
