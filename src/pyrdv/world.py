@@ -421,9 +421,9 @@ class World:
         engine.cancel_receives()
         self._hand_over(engine)
         self._profile("end")
-        wait_until(engine, engine.finish)
         never = []
-        wait_until(engine, lambda: self._all_received(never))
+        # Who is heard of for the first time meanwhile is told, too.
+        wait_until(engine, lambda: engine.finish() & self._all_received(never))
         diagnosis.say_unreceived(engine, never + engine.never_received())
         if self.config.stats:
             diagnosis.say_statistics(self.engines)

@@ -18,6 +18,7 @@ import contextlib
 import functools
 import importlib
 import os
+import re
 import selectors
 import shlex
 import shutil
@@ -68,6 +69,12 @@ class Result:
     console: str
     seconds: float
     reason: str = ""
+
+    @property
+    def panic(self):
+        """The line in which the guest's kernel says that it cannot go on, or nothing."""
+        found = re.search(r"Kernel panic[^\r\n]*", self.console)
+        return found[0] if found else ""
 
     def report(self):
         """Everything a person needs who must find out what went wrong."""

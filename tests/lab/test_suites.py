@@ -3,6 +3,9 @@
 A row runs on both kinds of device at the same time, each in a guest of its own: much of a suite is
 waiting.  A suite that collects nothing, skips something or runs fewer tests than its row says
 fails: it cannot vanish unseen.
+
+Where the guest's kernel fell (docs/lab.md says how siw does), the row runs once more, and says so:
+what a kernel does with the calls of a program is no answer of pyrdv.
 """
 
 import xml.etree.ElementTree as ElementTree
@@ -63,6 +66,12 @@ def test_suite(suite, lab, tmp_path, say):
     def run(device):
         command = (f"python -m pytest -q -p no:cacheprovider --fabric {device}0 "
                    f"--junitxml=$LAB_OUT/report.xml {suite.arguments}")
+        result = lab(command, nodes=suite.nodes, devices=(device,), limit=suite.limit,
+                     out=tmp_path / device)
+        if not result.panic:
+            return result
+        say(f"lab suite {suite.name} on {device}: THE GUEST'S KERNEL FELL after "
+            f"{result.seconds:.1f} s, so it runs once more: {result.panic}")
         return lab(command, nodes=suite.nodes, devices=(device,), limit=suite.limit,
                    out=tmp_path / device)
 

@@ -2,12 +2,15 @@
 
 import os
 import signal
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
-from tests.support.jobs import wait_until
+from tests.support.jobs import case_names, wait_until
 
+SILENT = Path(__file__).parent / "programs" / "silent.py"
 HEAD = """
 import os, signal, sys, threading, time
 import numpy as np
@@ -133,6 +136,13 @@ else:
     print("told")
 """, 2)
     assert outcome.ok().out == "told\n"
+
+
+@pytest.mark.parametrize("case", case_names(SILENT))
+def test_a_rank_that_has_only_received(jobs, case):
+    """It ends in good order, although it never had a reason to connect to anybody."""
+    outcome = jobs.run([sys.executable, str(SILENT), case], 3, limit=60)
+    assert outcome.ok().out == "", outcome
 
 
 def test_dropped_requests_arrive(jobs):

@@ -3,6 +3,7 @@
 Field cases M05, P03, P04, P05, P10, N02, N11, R05 to R07, L06, L09, R11 on this fabric.
 """
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ HERE = Path(__file__).parent
 TRAFFIC = HERE / "programs" / "traffic.py"
 MIXED = HERE / "programs" / "mixed.py"
 RANKS = HERE.parent / "ranks" / "programs"
+SILENT = RANKS / "silent.py"
 REQUESTS = HERE.parent / "requests" / "programs"
 
 
@@ -36,6 +38,13 @@ def test_requests(programs, name, case):
 @pytest.mark.parametrize("case", case_names(RANKS / "traffic.py"))
 def test_four_ranks(programs, case):
     programs.check(RANKS / "traffic.py", case, 4, env={"PYRDV_CONNECT": "start"})
+
+
+@pytest.mark.parametrize("case", case_names(SILENT))
+def test_a_rank_that_has_only_received(jobs, case):
+    """It ends in good order, although it never had a reason to connect to anybody."""
+    outcome = jobs.run([sys.executable, str(SILENT), case], 3)
+    assert outcome.ok().out == "", outcome
 
 
 @pytest.mark.parametrize("case", case_names(MIXED))

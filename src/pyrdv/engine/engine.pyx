@@ -17,17 +17,17 @@ from pyrdv.engine.matching cimport index_free
 from pyrdv.engine.op cimport cache_open, pools_free
 from pyrdv.engine.opening cimport add_fabrics, add_pools, open_wait, set_allowance
 from pyrdv.engine.peer cimport peer_connect, peers_abandon
-from pyrdv.engine.protocols.finish cimport finish_post
+from pyrdv.engine.protocols.finish cimport finish_tell
 from pyrdv.engine.sleeping cimport call_sleepers
 from pyrdv.engine.speculation.policies cimport policy_choose, policy_free
 from pyrdv.engine.state cimport (
     ANY_PEER, ANY_TAG_, FABRICS_MAX, OP_CANCELLING, OP_COMPLETE, OP_ENDED, OP_FREE,
     OP_LACKING, OP_LANDING, OP_LANELESS, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING,
-    OP_READY, OP_SEND, OP_WAITING, OP_WRITING, OPS_PER_SLAB, PEER_SELF, PEER_UP, PROMISE_NONE,
-    call_t, engine_t, op_t, peer_t, ticks_scale)
+    OP_READY, OP_SEND, OP_WAITING, OP_WRITING, OPS_PER_SLAB, PEER_NEW, PEER_SELF, PEER_UP,
+    PROMISE_NONE, call_t, engine_t, op_t, peer_t, ticks_scale)
 from pyrdv.engine.step cimport maintain, turn
 from pyrdv.engine.trace cimport trace_close, trace_end, trace_start
-from pyrdv.fabrics.contract cimport EVENT_CLOSED, EVENT_LOST, FABRIC_AGAIN
+from pyrdv.fabrics.contract cimport EVENT_CLOSED, EVENT_LOST
 from pyrdv.memory.mappings cimport cache_idle
 from pyrdv.memory.registration cimport Registrations
 from pyrdv.progress.contract cimport progress_stop
@@ -290,16 +290,13 @@ cdef class Engine:
         return done and not self.forsaken
 
     def finish(self):
-        """Send FINISH to every connected peer; True once it is done."""
+        """Send FINISH to every peer that a packet went to, or came from; True once it is done."""
+        cdef call_t *call = call_begin(self.c)
         cdef uint32_t i
-        cdef peer_t *p
         cdef bint done = True
-        engine_lock(&self.c.lock)
         for i in range(self.c.size):
-            p = &self.c.peers[i]
-            if p.state == PEER_UP and not p.finish_told and finish_post(self.c, p) == FABRIC_AGAIN:
-                done = False
-        engine_unlock(&self.c.lock)
+            done &= finish_tell(call, &self.c.peers[i])
+        call_end(call)
         return done
 
     def unreceived(self):
@@ -349,11 +346,11 @@ cdef class Engine:
         return found
 
     def disconnect(self):
-        """Close every connection in good order."""
+        """Close every connection in good order, whoever made it."""
         cdef uint32_t i
         engine_lock(&self.c.lock)
         for i in range(self.c.size):
-            if glance8(&self.c.peers[i].state) == PEER_UP:
+            if glance8(&self.c.peers[i].state) in (PEER_NEW, PEER_UP):
                 self.c.peers[i].fabric.ops.disconnect(self.c.peers[i].fabric, i)
         engine_unlock(&self.c.lock)
 

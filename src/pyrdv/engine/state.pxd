@@ -297,6 +297,7 @@ cdef struct peer_t:
     uint8_t state
     uint8_t active              # in the engine's list of peers to serve
     uint8_t refused             # a packet was left with the fabric in this turn
+    uint8_t spoke               # a packet of it came that announced nothing
     uint8_t broken              # protocol violation seen; ends at the next call
     uint8_t gone                # event_kind of its end, not yet dealt with
     uint8_t finished            # it sent FINISH; 2: what that ends was ended

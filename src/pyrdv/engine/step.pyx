@@ -139,6 +139,8 @@ cdef bint packet(engine_t *e, peer_t *p, const void *data, uint32_t length) noex
         p.recv_sequence += 1
         if h.flags & PACKET_ADVICE and e.policy.heard != NULL:
             e.policy.heard(e, p, h)
+    elif verdict == VERDICT_TAKEN:
+        p.spoke = 1
     return verdict != VERDICT_KEPT
 
 

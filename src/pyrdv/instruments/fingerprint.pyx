@@ -91,7 +91,7 @@ cdef void mix_peer(uint64_t *h, const engine_t *e, const peer_t *p) noexcept nog
     cdef const op_t *op = p.queue_head
     mix(h, <uint64_t> p.calling << 56 | <uint64_t> p.state << 48 | <uint64_t> p.active << 40
         | <uint64_t> p.broken << 32 | <uint64_t> p.gone << 24 | <uint64_t> p.finished << 16
-        | <uint64_t> p.finish_told << 8)
+        | <uint64_t> p.finish_told << 8 | p.spoke)
     mix(h, <uint64_t> p.send_sequence << 32 | p.recv_sequence)
     mix(h, <uint64_t> p.eager_sent << 32 | p.eager_returned)
     mix(h, <uint64_t> p.eager_taken << 32 | p.returned)
