@@ -198,12 +198,13 @@ KNOBS = (
          low=-1, high=10_000_000, unit="us"),
     Knob("progress", "choice", "auto",
          "Who makes progress while no call of the library runs: polling nobody, parasite a signal "
-         "that borrows the thread whose message needs it, thread one of its own; auto is polling.",
+         "that borrows the thread whose message needs it, thread one of its own; auto is parasite "
+         "where a peer is reached over RDMA, else polling.",
          choices=("auto", "polling", "parasite", "thread")),
-    Knob("parasite_trigger", "choice", "timer",
-         "What sends the parasite's signal: a timer, now and then, or the event itself, by the "
-         "descriptor that a message makes readable.",
-         choices=("timer", "event")),
+    Knob("parasite_trigger", "choice", "event",
+         "What sends the parasite's signal: the event itself, by the descriptor that a message "
+         "makes readable, or a timer, now and then.",
+         choices=("event", "timer")),
     Knob("parasite_phase", "int", 2,
          "Time from a request to the first turn of the parasite.",
          low=0, high=1_000_000, unit="us"),
@@ -301,8 +302,24 @@ INTERNAL = (
     ("PYRDV_HOST", "name that `pyrdv run --hosts` gave the host of the rank, for people"),
 )
 
-#: What `auto` means where nothing of the machine or the job decides.
-AUTO = {"progress": "polling"}
+
+def between_calls(progress, rdma):
+    """Who makes progress between calls: `progress`, or what ``auto`` means.
+
+    On one host processors copy, and a signal has them copy at a worse time; a device only has to
+    be told where to (docs/progress.md has the figures).
+
+    Parameters
+    ----------
+    progress : str
+        The knob.
+    rdma : bool
+        Whether a peer is reached over RDMA.
+    """
+    if progress == "auto":
+        return "parasite" if rdma else "polling"
+    return progress
+
 
 _BY_VARIABLE = {knob.variable: knob for knob in KNOBS}
 # Read at build time (PYRDV_SANITIZE...), by tools or by the test lab: known here so that nobody

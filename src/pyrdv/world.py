@@ -285,7 +285,7 @@ class World:
             engine.watch(self.client.fileno(), self._notice)
         if config.connect == "start":
             ways.connect(engine)
-        self._progress(engine, config)
+        self._progress(engine, config, bool(ways.routes))
         engine.abort = self.abort
         engine.note_lines(config.trace_lines)
         engine.neighbours = [rank for rank, name in enumerate(ways.names)
@@ -294,14 +294,15 @@ class World:
         return engine
 
     @staticmethod
-    def _progress(engine, config):
-        if config.progress == "parasite":
+    def _progress(engine, config, rdma):
+        how = config_module.between_calls(config.progress, rdma)
+        if how == "parasite":
             from pyrdv.progress.parasite import Parasite
 
             Parasite(engine, config.parasite_phase, config.parasite_period, config.parasite_decay,
                      config.parasite_turn_limit, config.parasite_share,
                      trigger=config.parasite_trigger).begin(engine)
-        elif config.progress == "thread":
+        elif how == "thread":
             from pyrdv.progress.thread import Thread
 
             Thread(engine).begin(engine)

@@ -11,4 +11,5 @@ PROGRAM = Path(__file__).parent / "programs" / "signals.py"
 
 @pytest.mark.parametrize("case", case_names(PROGRAM))
 def test_signals(programs, case):
-    programs.check(PROGRAM, case, 2, env={"PYRDV_PROGRESS": "parasite"})
+    programs.check(PROGRAM, case, 2, env={
+        "PYRDV_PROGRESS": "parasite", "PYRDV_PARASITE_TRIGGER": "timer"})

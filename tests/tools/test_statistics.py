@@ -25,7 +25,7 @@ LINE = re.compile(r"pyrdv: rank (\d): sends: (\d+) eager(?:, 1 (read|written))?,
 
 @pytest.mark.parametrize(("progress", "words"), [
     ("polling", "calls alone"),
-    ("parasite", r"parasite by timer, \d+ flows, \d+ steps, \d+ of them moved something"),
+    ("parasite", r"parasite by event, \d+ flows, \d+ steps, \d+ of them moved something"),
     ("thread", r"thread, \d+ flows, \d+ steps, \d+ of them moved something")])
 def test_each_rank_says_what_it_did(jobs, progress, words):
     outcome = jobs.run(PROGRAM, 2, "--stats", env={"PYRDV_PROGRESS": progress})

@@ -69,10 +69,7 @@ def collect(environ=os.environ):
     }
     _judge_limits(facts, problems)
     facts["use"] = _use(settings, facts)
-    facts["use"]["progress"] = config.AUTO["progress"] if settings.progress == "auto" \
-        else settings.progress
-    if facts["use"]["progress"] == "parasite":
-        facts["use"]["progress"] += f", by {settings.parasite_trigger}"
+    facts["use"]["progress"] = _between_calls(settings, facts["rdma"])
     facts["problems"] = problems
     facts["usable"] = not any(problem["asked"] for problem in problems)
     return facts
@@ -446,6 +443,17 @@ def _use(settings, facts):
     if settings.fabric == "shm":
         return {"this_host": here, "other_hosts": "nothing: PYRDV_FABRIC=shm refuses them"}
     return {"this_host": here, "other_hosts": _verbs_text(settings, facts["rdma"])}
+
+
+def _between_calls(settings, rdma):
+    """Who makes progress between calls, in words."""
+    found = rdma["choice"] is not None and settings.fabric != "shm"
+    near, far = (config.between_calls(settings.progress, over) for over in (False, found))
+    words = [f"parasite, by {settings.parasite_trigger}" if how == "parasite" else how
+             for how in (near, far)]
+    if settings.fabric == "verbs" or words[0] == words[1]:
+        return words[1]
+    return f"{words[1]}; if all peers are on this host, {words[0]}"
 
 
 def _verbs_text(settings, rdma):
