@@ -5,10 +5,6 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from pyrdv.engine.state cimport call_t, engine_t, lane_t, op_t, peer_t
 
-cdef enum:
-    # Set in the id of a WRITE from a lane; no operation has so high an index.
-    LANE_ID = 1 << 30
-
 cdef struct lane_peer_t:        # what the superpipeline keeps of a peer; [0] sending, [1] receiving
     uint32_t used[2]            # lanes in use with it
     op_t *head[2]               # operations that wait for one

@@ -26,6 +26,7 @@ from libc.string cimport memset
 from pyrdv.engine.calling cimport call_running, peer_call
 from pyrdv.engine.choice.costs cimport BUFFER, fabric_index
 from pyrdv.engine.op cimport memory_new, region_register
+from pyrdv.engine.protocols.contract cimport OWN_ID
 from pyrdv.engine.protocols.superpipeline cimport pipe_peer
 from pyrdv.engine.state cimport (
     ARRIVAL_AUTO, ARRIVAL_FLAGS, ARRIVAL_NOTICE, CHOICE_AUTO, FABRICS_MAX, LANE_BUFFERS,
@@ -116,11 +117,11 @@ cdef char *lane_buffer(engine_t *e, const lane_t *lane, uint64_t i) noexcept nog
 
 
 cdef uint64_t lane_id(const lane_t *lane, uint32_t buffer) noexcept nogil:
-    return <uint64_t> buffer << 32 | <uint64_t> LANE_ID | lane.index
+    return <uint64_t> buffer << 32 | <uint64_t> OWN_ID | lane.index
 
 
 cdef lane_t *lane_lookup(engine_t *e, uint64_t ident) noexcept nogil:
-    cdef uint32_t index = <uint32_t> ident & (<uint32_t> LANE_ID - 1)
+    cdef uint32_t index = <uint32_t> ident & (<uint32_t> OWN_ID - 1)
     return e.lanes[index] if index < e.lane_count else NULL
 
 
@@ -262,6 +263,7 @@ cdef void lane_use(engine_t *e, lane_t *lane, peer_t *p, op_t *op) noexcept nogi
     lane_start(e, lane, p, op)
     lane.next = e.lanes_used
     e.lanes_used = lane
+    e.pieces = 1
 
 
 cdef void lane_free(engine_t *e, lane_t *lane) noexcept nogil:
@@ -389,6 +391,7 @@ cdef void lanes_awaited(engine_t *e, peer_t *p) noexcept nogil:
         own.waiting = 1
         own.next = e.laneless
         e.laneless = p
+        e.pieces = 1
 
 
 cdef op_t *lane_next(peer_t *p, bint receiving) noexcept nogil:

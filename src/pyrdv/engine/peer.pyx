@@ -68,6 +68,7 @@ cdef void peers_abandon(engine_t *e) noexcept nogil:
     e.calling = NULL
     e.lanes_used = NULL
     e.laneless = NULL
+    e.pieces = 0
     for rank in range(e.size):
         p = &e.peers[rank]
         if p.state == PEER_NEW or p.state == PEER_UP:

@@ -105,6 +105,7 @@ cdef enum protocol_code:
     PROTOCOL_PUT = 4            # the sender writes into an offered buffer
     PROTOCOL_PIPELINE = 5       # copied through lanes
     PROTOCOL_LOOPBACK = 6       # the sender is this process
+    PROTOCOL_DONE = 7           # of no message: it lets senders go
     PROTOCOLS = 7
 
 cdef enum choice_reason:        # op.reason: why that one
@@ -434,6 +435,7 @@ cdef struct engine_t:
     figures_t figures[FABRICS_MAX]
     uint8_t protocol            # protocol_choice
     uint8_t arrival             # arrival_choice
+    uint8_t pieces              # something may be copied by processors, or waits for that
     uint8_t lane_work           # a turn ended before all that could be copied was
     uint32_t lane_bytes         # of one bounce buffer
     uint32_t lanes_most         # per fabric and direction, but that each peer may have one

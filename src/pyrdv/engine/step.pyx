@@ -19,22 +19,18 @@ from pyrdv.engine.calling cimport peer_call
 from pyrdv.engine.choice.choose cimport CHOSEN_LATER, CHOSEN_NEVER, choose_now
 from pyrdv.engine.ending cimport end_peer, finish_peer
 from pyrdv.engine.event cimport TRACE_END
-from pyrdv.engine.lanes cimport LANE_ID
 from pyrdv.engine.matching cimport unexpected_reserve
 from pyrdv.engine.op cimport op_complete, op_lookup, pools_reserve
 from pyrdv.engine.peer cimport (
     credit_take, freed_take, peer_activate, peer_connect, queue_pop, ready_again, ready_pop)
 from pyrdv.engine.protocols.contract cimport (
-    SERVED, SERVED_AGAIN, VERDICT_ILLEGAL, VERDICT_KEPT, VERDICT_TAKEN, kind_t)
-from pyrdv.engine.protocols.done cimport done_serve
-from pyrdv.engine.protocols.pipe_out cimport pipe_written
-from pyrdv.engine.protocols.superpipeline cimport pipe_turn
+    OWN_ID, SERVED, SERVED_AGAIN, VERDICT_ILLEGAL, VERDICT_KEPT, VERDICT_TAKEN, kind_t)
 from pyrdv.engine.protocols.table cimport KIND_NUMBERS, protocol_table, table_t
 from pyrdv.engine.schedule.schedule cimport schedules_step
 from pyrdv.engine.state cimport (
     MESSAGES_LOW, OFFERS_LOW, OP_DONE_ONLY, OP_INVALID, OP_LACKING, OP_NOT_REGISTERED, OP_PEER_LOST,
-    PEER_CLOSED, PEER_LOST, PEER_NEW, PEER_UP, POLL_BATCH, SERVE_LIMIT, call_t, engine_t, op_t,
-    peer_t)
+    PEER_CLOSED, PEER_LOST, PEER_NEW, PEER_UP, POLL_BATCH, PROTOCOL_DONE, SERVE_LIMIT, call_t,
+    engine_t, op_t, peer_t)
 from pyrdv.engine.trace cimport trace_op
 from pyrdv.engine.wire cimport (
     CONTENT_OBJECT, PACKET_ADVICE, WIRE_GRANT, WIRE_HEADER, WIRE_RTR, WIRE_RTS, grant_t, header_t,
@@ -146,8 +142,8 @@ cdef bint packet(engine_t *e, peer_t *p, const void *data, uint32_t length) noex
 
 cdef void transfer_ended(engine_t *e, peer_t *p, const completion *c) noexcept nogil:
     cdef op_t *op
-    if c.id & LANE_ID:
-        if not pipe_written(e, c) and not p.broken and not p.gone:
+    if c.id & OWN_ID:
+        if not TABLE.owner.own_ended(e, c) and not p.broken and not p.gone:
             violation(e, p)
         return
     op = op_lookup(e, c.id)
@@ -195,15 +191,13 @@ cdef int take_batch(engine_t *e, fabric_t *fabric, int count) noexcept nogil:
 cdef int serve_peer(engine_t *e, peer_t *p) noexcept nogil:
     """Post what waits for `p`: transfers and their ends first, for they free others."""
     cdef int posts = 0
-    cdef int i, status
+    cdef int i, code, status
     cdef op_t *op
     while p.ready_head != NULL and posts < SERVE_LIMIT:
         op = p.ready_head
         ready_pop(p)
-        if op.flags & OP_DONE_ONLY:
-            status = done_serve(e, p, op)
-        else:
-            status = TABLE.by_code[op.protocol].serve(e, p, op)
+        code = PROTOCOL_DONE if op.flags & OP_DONE_ONLY else op.protocol
+        status = TABLE.by_code[code].serve(e, p, op)
         if status == SERVED_AGAIN:
             ready_again(p, op)
             break
@@ -243,8 +237,9 @@ cdef int step(engine_t *e) noexcept nogil:
             happened += take_batch(e, e.fabrics[i], n)
     if e.active != NULL:
         happened += serve(e)
-    if e.lanes_used != NULL or e.laneless != NULL:
-        happened += pipe_turn(e)
+    if e.pieces:
+        for i in range(TABLE.moving_count):
+            happened += TABLE.moving[i].move(e)
     if e.schedules != NULL:
         happened += schedules_step(e)
     if happened:

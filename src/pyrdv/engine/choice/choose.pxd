@@ -25,6 +25,9 @@ cdef inline bint choose_eager(engine_t *e, peer_t *p, uint64_t length) noexcept 
 # through a lane, if it fills the room?  Then its buffer may be offered.  `held`: to read it, it
 # need not be registered any more.
 cdef bint choose_offer(call_t *call, peer_t *p, op_t *op, bint *held) noexcept nogil
+# Receive `op` is matched with a rendezvous, whose sender says that its data cannot be read
+# (`piped`), or can.
+cdef void choose_announced(engine_t *e, op_t *op, bint piped) noexcept nogil
 # The data of receive `op` can be read: is it, or does it come through a lane?  Returns `chosen`;
 # NEVER: its memory cannot be registered, and PYRDV_PROTOCOL forbids to copy.
 cdef int choose_receive(engine_t *e, peer_t *p, op_t *op) noexcept nogil

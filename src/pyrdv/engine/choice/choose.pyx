@@ -39,8 +39,8 @@ from pyrdv.engine.speculation.offers cimport offers_of
 from pyrdv.engine.state cimport (
     CHOICE_AUTO, CHOICE_GET, CHOICE_PIPELINE, OP_REGISTERED, PATIENT, PROMISE_EMPTY, PROMISE_NONE,
     PROTOCOL_EAGER, PROTOCOL_GET, PROTOCOL_NONE, PROTOCOL_PIPELINE, PROTOCOL_PLACED, PROTOCOL_PUT,
-    REASON_COST, REASON_CREDIT, REASON_HELD, REASON_OFFER, REASON_ONLY, REASON_REFUSED, REASON_SIZE,
-    WAITS_THERE, call_t, engine_t, offer_t, op_t, peer_t)
+    REASON_ASKED, REASON_COST, REASON_CREDIT, REASON_HELD, REASON_OFFER, REASON_ONLY, REASON_PEER,
+    REASON_REFUSED, REASON_SIZE, WAITS_THERE, call_t, engine_t, offer_t, op_t, peer_t)
 from pyrdv.engine.trace cimport trace_op
 from pyrdv.fabrics.contract cimport ACCESS_LOCAL, ACCESS_REMOTE_READ, CAP_PINS
 from pyrdv.memory.mappings cimport cache_holds, cache_used, cache_uses
@@ -261,6 +261,13 @@ cdef int choose_sink(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
         return CHOSEN
     decide(op, PROTOCOL_PIPELINE, REASON_REFUSED)
     return CHOSEN_NEVER if e.protocol == CHOICE_GET else CHOSEN
+
+
+cdef void choose_announced(engine_t *e, op_t *op, bint piped) noexcept nogil:
+    if e.protocol == CHOICE_PIPELINE and not piped:
+        decide(op, PROTOCOL_PIPELINE, REASON_ASKED)
+    else:
+        decide(op, PROTOCOL_PIPELINE if piped else PROTOCOL_GET, REASON_PEER)
 
 
 cdef int choose_receive(engine_t *e, peer_t *p, op_t *op) noexcept nogil:

@@ -34,10 +34,12 @@ cdef struct kind_t:             # a kind of packets, and what each of them must 
 
 cdef enum:
     PEER_ALIGN = 8              # of what a protocol keeps per peer
+    # Set in the id of a READ or WRITE that is of no operation; none has so high an index.
+    OWN_ID = 1 << 30
 
 cdef struct protocol_t:
     const char *name
-    uint8_t code                # protocol_code; NONE: it moves no messages
+    uint8_t code                # protocol_code; NONE: no operation is ever its own
     uint8_t kind_count
     kind_t kinds[KINDS_MOST]
     # call.  `op` was posted, and steps by themselves go on with it (`engine_t.unattended`): take
@@ -51,6 +53,10 @@ cdef struct protocol_t:
     int (*serve)(engine_t *e, peer_t *p, op_t *op) noexcept nogil
     # A READ or WRITE of `op`, which is not free, ended.
     void (*ended)(engine_t *e, op_t *op, const completion *c) noexcept nogil
+    # One whose id has OWN_ID ended; one row has this.  False: the peer broke the rules.
+    bint (*own_ended)(engine_t *e, const completion *c) noexcept nogil
+    # Move pieces that wait for processors, a bounded number (engine_t.pieces); how many moved.
+    int (*move)(engine_t *e) noexcept nogil
     # Receive `op` takes unexpected message `m`, which is in no queue any more, and releases it.
     void (*deliver)(engine_t *e, op_t *op, message_t *m) noexcept nogil
     # call.  Nobody wants the data of matched receive `op`: True if its buffer is not touched any

@@ -9,7 +9,5 @@ cdef void done_fill(engine_t *e, peer_t *p, op_t *op, header_t *h) noexcept nogi
 # Receive `op` has its data (or none is to come): post DONE and complete it, or
 # leave it in the peer's ready queue.
 cdef void done_start(engine_t *e, peer_t *p, op_t *op) noexcept nogil
-# Try again for one that was ready; `served`.
-cdef int done_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil
 
 cdef protocol_t *done_protocol() noexcept nogil

@@ -14,7 +14,7 @@ from pyrdv.engine.protocols.contract cimport (
     SERVED, SERVED_AGAIN, VERDICT_ILLEGAL, VERDICT_TAKEN, protocol_t)
 from pyrdv.engine.state cimport (
     OP_DONE_ONLY, OP_INVALID, OP_PEER_LOST, OP_PIPING, OP_REFUSED, OP_SEND, OP_WAITING, PAIR_ACK,
-    PATIENT, PEER_NEW, PEER_UP, WAITS_HERE, engine_t, op_t, peer_t)
+    PATIENT, PEER_NEW, PEER_UP, PROTOCOL_DONE, WAITS_HERE, engine_t, op_t, peer_t)
 from pyrdv.engine.wire cimport PACKET_DONE, PACKET_REFUSED, PACKET_WAITING, WIRE_HEADER, header_t
 from pyrdv.fabrics.contract cimport CAP_PINS, FABRIC_AGAIN
 
@@ -32,7 +32,7 @@ cdef void done_fill(engine_t *e, peer_t *p, op_t *op, header_t *h) noexcept nogi
         h.length = 0
 
 
-cdef int done_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
+cdef int serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     cdef header_t h
     if p.state != PEER_UP:
         if p.state == PEER_NEW:
@@ -53,7 +53,7 @@ cdef int done_serve(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
 cdef void done_start(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     op.flags |= OP_DONE_ONLY
     # Behind receives that wait already: they have waited longer.
-    if p.ready_head != NULL or done_serve(e, p, op) == SERVED_AGAIN:
+    if p.ready_head != NULL or serve(e, p, op) == SERVED_AGAIN:
         ready_append(e, p, op)
 
 
@@ -79,6 +79,8 @@ cdef int done_arrived(engine_t *e, peer_t *p, const header_t *h,
 
 cdef protocol_t operations
 operations.name = b"done"
+operations.code = PROTOCOL_DONE
+operations.serve = serve
 operations.kind_count = 1
 operations.kinds[0].kind = PACKET_DONE
 operations.kinds[0].length = WIRE_HEADER

@@ -19,7 +19,7 @@ from libc.string cimport memset
 
 from pyrdv.engine.calling cimport peer_call
 from pyrdv.engine.choice.choose cimport (
-    CHOSEN, CHOSEN_LATER, CHOSEN_NEVER, choose_receive, place_missed)
+    CHOSEN, CHOSEN_LATER, CHOSEN_NEVER, choose_announced, choose_receive, place_missed)
 from pyrdv.engine.choice.waiting cimport waiting_here
 from pyrdv.engine.control cimport control_post, control_request, header_fill
 from pyrdv.engine.event cimport TRACE_ANNOUNCE, TRACE_BEGIN
@@ -35,8 +35,8 @@ from pyrdv.engine.protocols.pipe_in cimport pipe_receive
 from pyrdv.engine.state cimport (
     ANY_PEER, CHOICE_PIPELINE, OP_DONE_ONLY, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST, OP_POSTED,
     OP_QUEUED, OP_READING, OP_READY, OP_RECV, OP_REFUSED, OP_SEND, OP_UNWANTED, OP_WAITING,
-    PAIR_ACK, PEER_NEW, PEER_UP, PROTOCOL_GET, PROTOCOL_NONE, PROTOCOL_PIPELINE, REASON_ASKED,
-    REASON_PEER, WAITS_HERE, WAITS_THERE, WAITS_WHOLE, call_t, engine_t, message_t, op_t, peer_t)
+    PAIR_ACK, PEER_NEW, PEER_UP, PROTOCOL_GET, PROTOCOL_NONE, PROTOCOL_PIPELINE, REASON_PEER,
+    WAITS_HERE, WAITS_THERE, WAITS_WHOLE, call_t, engine_t, message_t, op_t, peer_t)
 from pyrdv.engine.trace cimport trace_now, trace_op
 from pyrdv.engine.wire cimport (
     PACKET_ADVICE, PACKET_PIPED, PACKET_RESUME_RTR, PACKET_RTS, PACKET_RTS_ACK, PACKET_STOP_RTR,
@@ -85,13 +85,7 @@ cdef void get_start(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
 
 
 cdef inline void heard(engine_t *e, op_t *op, uint8_t flags) noexcept nogil:
-    op.protocol = PROTOCOL_GET
-    op.reason = REASON_PEER
-    if flags & PACKET_PIPED:
-        op.protocol = PROTOCOL_PIPELINE
-    elif e.protocol == CHOICE_PIPELINE:
-        op.protocol = PROTOCOL_PIPELINE
-        op.reason = REASON_ASKED
+    choose_announced(e, op, flags & PACKET_PIPED)
     if flags & PACKET_WAITING:
         op.waits |= WAITS_THERE
 

@@ -2,10 +2,7 @@
 """Superpipeline: RTS, GRANT, chunks by WRITE, CHUNK, TAKEN, DONE.  Step-safe, under the lock."""
 from pyrdv.engine.lanes cimport lane_peer_t
 from pyrdv.engine.protocols.contract cimport protocol_t
-from pyrdv.engine.state cimport engine_t, peer_t
-
-# Copy and post what can be; returns how many things happened.
-cdef int pipe_turn(engine_t *e) noexcept nogil
+from pyrdv.engine.state cimport peer_t
 
 # What it keeps of `p`.
 cdef lane_peer_t *pipe_peer(const peer_t *p) noexcept nogil

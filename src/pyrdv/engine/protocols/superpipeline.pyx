@@ -47,7 +47,8 @@ from pyrdv.engine.protocols.contract cimport protocol_t
 from pyrdv.engine.protocols.pipe_in cimport (
     chunk_arrived, receive_begin, receive_refused, receive_turn)
 from pyrdv.engine.protocols.pipe_out cimport (
-    grant_arrived, grant_follow, pipe_announced, pipe_refuse, send_turn, taken_arrived)
+    grant_arrived, grant_follow, pipe_announced, pipe_refuse, pipe_written, send_turn,
+    taken_arrived)
 from pyrdv.engine.protocols.rendezvous_get cimport rts_post
 from pyrdv.engine.state cimport (
     ANY_PEER, CHOICE_GET, CHOICE_PIPELINE, OP_LANELESS, OP_PIPING, OP_POSTED, OP_READY, OP_RECV,
@@ -135,6 +136,7 @@ cdef int pipe_turn(engine_t *e) noexcept nogil:
         lane = after
     if e.laneless != NULL:
         happened += feed_all(e)
+    e.pieces = e.lanes_used != NULL or e.laneless != NULL
     return happened
 
 
@@ -187,6 +189,8 @@ operations.code = PROTOCOL_PIPELINE
 operations.reserve = pipe_reserve
 operations.start = pipe_start
 operations.serve = pipe_refuse
+operations.own_ended = pipe_written
+operations.move = pipe_turn
 operations.forsake = pipe_forsake
 operations.peer_gone = pipe_gone
 operations.peer_bytes = sizeof(lane_peer_t)

@@ -10,6 +10,7 @@ from pyrdv.engine.protocols.placed cimport placed_protocol
 from pyrdv.engine.protocols.rendezvous_get cimport get_protocol
 from pyrdv.engine.protocols.rendezvous_put cimport put_protocol
 from pyrdv.engine.protocols.superpipeline cimport pipeline_protocol
+from pyrdv.engine.state cimport PROTOCOL_DONE
 from pyrdv.engine.wire cimport rtr_t
 
 
@@ -37,6 +38,13 @@ cdef int add(protocol_t *row) except -1:
     if row.act != NULL:
         table.acting[table.acting_count] = row
         table.acting_count += 1
+    if row.move != NULL:
+        table.moving[table.moving_count] = row
+        table.moving_count += 1
+    if row.own_ended != NULL:
+        if table.owner != NULL:
+            raise ImportError("two protocols own transfers that are of no operation")
+        table.owner = row
     row.peer_offset = table.peer_bytes
     table.peer_bytes += (row.peer_bytes + PEER_ALIGN - 1) // PEER_ALIGN * PEER_ALIGN
     table.rows[table.count] = row
@@ -66,7 +74,8 @@ def names():
     -------
     dict of int to str
     """
-    return {row.code: row.name.decode() for row in table.rows[:table.count] if row.code}
+    return {row.code: row.name.decode() for row in table.rows[:table.count]
+            if row.code and row.code != PROTOCOL_DONE}
 
 
 def kinds():
