@@ -53,7 +53,7 @@ def play(w, rng, made, comms=None):
         rank = rng.choice([rank for rank in range(w.size) if left[rank]])
         requests.append(left[rank].pop(0)(comms[rank]))
         for _ in range(rng.choice((0, 0, 1, 3))):
-            rng.choice(w.engines).step()
+            rng.choice(w.engines).turn()
             w.turn()
     rng.shuffle(requests)
     finish(w, requests)

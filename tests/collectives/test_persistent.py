@@ -58,7 +58,7 @@ def test_each_call_many_times(world, name, size):
                 for request in ahead:
                     request.Start()
                     for _ in range(rng.choice((0, 0, 2))):
-                        rng.choice(w.engines).step()
+                        rng.choice(w.engines).turn()
                         w.turn()
                 finish(w, ahead)
                 if not in_place(starts):

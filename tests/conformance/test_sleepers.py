@@ -32,14 +32,14 @@ class Sleeper:
 
     def sleep(self):
         while not self.listener.arm(self.engine.epoch):
-            self.engine.step()
+            self.engine.turn()
 
     def answer(self):
         """Make a turn if it was called; whether it was."""
         called = readable(list(self.listener.fds), 0)
         if called:
             self.listener.disarm()
-            self.engine.step()
+            self.engine.turn()
             self.sleep()
         return called
 
@@ -54,7 +54,7 @@ def rest(world, sleepers):
 
 def finished(world, requests):
     """Whether all were complete without the turns that `Test` makes."""
-    return not any(engine.step() for engine in world.engines) and all(r.Test() for r in requests)
+    return not any(engine.turn() for engine in world.engines) and all(r.Test() for r in requests)
 
 
 @pytest.mark.parametrize("alone", (False, True), ids=("turns", "steps"))
@@ -65,7 +65,7 @@ def test_sleepers_do_what_others_leave(world, seed, alone):
     rng = random.Random(seed)
     with world(RANKS, seed=seed, slots=rng.choice((2, 8, None)), spin_ns=0, yield_ns=0) as w:
         sleepers = [Sleeper(engine) for engine in w.engines]
-        others = [Driver(engine) for engine in w.engines] if alone else w.engines
+        others = [Driver(engine).step if alone else engine.turn for engine in w.engines]
         posts, requests, rooms = [], [], []
         for number in range(rng.choice((3, 60))):
             source, dest = rng.sample(range(RANKS), 2)
@@ -78,7 +78,7 @@ def test_sleepers_do_what_others_leave(world, seed, alone):
         for rank, post, arguments in posts:
             requests.append(post(*arguments))
             for _ in range(rng.choice((0, 0, 1, 4))):
-                others[rank].step()
+                others[rank]()
             if rng.random() < 0.2:
                 rest(w, sleepers)
         rest(w, sleepers)

@@ -248,7 +248,7 @@ def test_the_initial_turn_finds_an_announcement_that_is_here(world, turn):
         send = w.comms[0].Isend(pattern(LARGE), dest=1, tag=3)
         for _ in range(100):
             w.turn()
-            w.engines[0].step()
+            w.engines[0].turn()
         room = np.zeros(LARGE, np.uint8)
         request = w.comms[1].Irecv(room, source=0, tag=3)
         assert counted(w, "reads") == (turn and w.protocol != "pipeline")

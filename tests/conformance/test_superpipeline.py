@@ -87,7 +87,7 @@ def test_a_rank_that_computes_keeps_nobody_waiting(world):
         room, other = np.zeros(50_000, np.uint8), np.zeros(50_000, np.uint8)
         taken = w.comms[0].Irecv(room, source=1)
         for _ in range(3):
-            w.engines[0].step()
+            w.engines[0].turn()
         w.dead.add(1)       # it computes
         w.run(w.comms[2].Isend(pattern(50_000, 2), dest=0), w.comms[0].Irecv(other, source=2))
         assert np.array_equal(other, pattern(50_000, 2))

@@ -142,7 +142,7 @@ class World:
         moved = 0
         for rank, engine in enumerate(self.engines):
             if rank not in self.dead:
-                moved += engine.step()
+                moved += engine.turn()
         return moved + self.turn()
 
     def settle(self, quiet=3):
@@ -258,7 +258,7 @@ class ChaosWorld(SimWorld):
         order = [rank for rank in range(self.size) if rank not in self.dead]
         self.rng.shuffle(order)
         for rank in order:
-            moved += self.engines[rank].step()
+            moved += self.engines[rank].turn()
             moved += self.turn()
         return moved
 
@@ -335,7 +335,7 @@ class VerbsWorld(World):
         return 0
 
     def step(self):
-        moved = sum(engine.step() for rank, engine in enumerate(self.engines)
+        moved = sum(engine.turn() for rank, engine in enumerate(self.engines)
                     if rank not in self.dead)
         return moved or self.turn()
 

@@ -111,7 +111,7 @@ drivers = [Driver(engine) for engine in engines]
 def settle():
     for _ in range(100):
         for engine in engines:
-            engine.step()
+            engine.turn()
         while network.run_next():
             pass
 

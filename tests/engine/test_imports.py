@@ -27,7 +27,7 @@ for name in sys.argv[1:]:
             engines[0].finish()
             for _ in range(20):
                 network.run_next()
-                engines[1].step()
+                engines[1].turn()
             if engines[1].peer_states() != ["up", "self"]:
                 print(name, "first: FINISH is refused", flush=True)
         except BaseException as error:

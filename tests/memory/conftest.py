@@ -63,7 +63,7 @@ class Pair:
         waiting = list(requests)
         for _ in range(TURNS):
             for engine in self.engines:
-                engine.step()
+                engine.turn()
             waiting = [request for request in waiting if not request.Test()]
             if not waiting:
                 return

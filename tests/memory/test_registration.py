@@ -224,7 +224,7 @@ def offer(world, data):
     """A receive that comes first and offers its buffer, on rank 1; then its message."""
     receive = world.comms[1].Irecv(data, 0, 5)
     for engine in world.engines:
-        engine.step()
+        engine.turn()
     world.settle(world.comms[0].Isend(filled(len(data), 3), 1, 5), receive)
     assert (data == 3).all()
     assert world.engines[1].counters()["rtrs_sent"] > 0
@@ -305,7 +305,7 @@ def test_arrays_that_end_in_other_threads(shm):
         return ended.get() is not None
 
     def turn():
-        world.engines[0].step()
+        world.engines[0].turn()
         return not stop.is_set()
 
     stop = threading.Event()

@@ -86,7 +86,7 @@ w = SimWorld(2)
 def turns(engine, comm):
     for number in range(300):
         comm.Isend(bytes(100), 1 - comm.rank, 0)
-        engine.step()
+        engine.turn()
     room = bytearray(100)
     for number in range(300):
         comm.Recv(room, 1 - comm.rank, 0)

@@ -23,7 +23,7 @@ cdef class Export:                  # a held PEP 3118 export
     cdef bint held
 
 
-cdef class Message:                 # a message whose element type matters
+cdef class Elements:                 # a message whose element type matters
     cdef span at
     cdef object keeper
     cdef Datatype datatype
@@ -37,7 +37,7 @@ cdef object acquire(object spec, bint writable, span *out)
 cdef bint simple(object spec, bint writable, span *out) noexcept
 
 # The same with the datatype, for reductions and collectives.
-cdef Message message(object spec, bint writable)
+cdef Elements elements(object spec, bint writable)
 
 # A memoryview (format "B") of memory that the caller keeps valid for the view's whole life.
 cdef object view(char *address, size_t nbytes, bint writable)

@@ -94,7 +94,7 @@ cdef class Export:
             PyBuffer_Release(&self.view)
 
 
-cdef class Message:
+cdef class Elements:
     """A message with its datatype, and what keeps the memory alive."""
 
 
@@ -121,7 +121,7 @@ cdef bint simple(object spec, bint writable, span *out) noexcept:
 
 
 cdef object acquire_parts(object spec, bint writable, span *out):
-    cdef Message made = message(spec, writable)
+    cdef Elements made = elements(spec, writable)
     out[0] = made.at
     return made.keeper
 
@@ -297,8 +297,8 @@ cdef Py_ssize_t integer(object value, str what) except? -1:
         raise CountError(f"the {what} of a message is {value}, beyond the address space") from None
 
 
-cdef Message message(object spec, bint writable):
-    cdef Message made = Message.__new__(Message)
+cdef Elements elements(object spec, bint writable):
+    cdef Elements made = Elements.__new__(Elements)
     count = displ = datatype = None
     buf = spec
     if isinstance(spec, (list, tuple)):
@@ -340,7 +340,7 @@ cdef tuple split_simple(object spec):
     return spec[0], count, displ, datatype
 
 
-cdef int narrow(Message made, object buf, object count, object displ) except -1:
+cdef int narrow(Elements made, object buf, object count, object displ) except -1:
     """Cut what was acquired to `count` elements behind `displ` elements, inside the buffer."""
     cdef Py_ssize_t size = made.datatype.size
     cdef Py_ssize_t available = <Py_ssize_t>made.at.nbytes
@@ -412,7 +412,7 @@ def parse(spec, *, writable=False):
     DatatypeError
         Not a buffer, or elements that hold references.
     """
-    cdef Message made = message(spec, writable)
+    cdef Elements made = elements(spec, writable)
     return <size_t>made.at.address, made.at.nbytes, made.at.count, made.datatype, made.keeper
 
 
@@ -430,7 +430,7 @@ def parse_views(spec, *, writable=False):
         The message's bytes, format ``"B"``; it keeps the memory alive.
     datatype : Datatype
     """
-    cdef Message made = message(spec, writable)
+    cdef Elements made = elements(spec, writable)
     return held_view(made.at.address, made.at.nbytes, writable, made.keeper), made.datatype
 
 

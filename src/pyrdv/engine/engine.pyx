@@ -205,7 +205,7 @@ cdef class Engine:
         """Number of ranks."""
         return self.c.size
 
-    def step(self):
+    def turn(self):
         """Make one turn of progress; returns how many things happened."""
         cdef call_t *call
         cdef int happened
@@ -238,7 +238,7 @@ cdef class Engine:
         if p.state == PEER_SELF:
             return
         # What it had handed over comes first (F7), even over a connection not yet accepted.
-        while self.step():
+        while self.turn():
             pass
         call = call_begin(self.c)
         if not p.gone:

@@ -60,7 +60,7 @@ class Watcher:
             if self.listener.arm(epoch):
                 self.armed = True
                 return
-            if not self.engine.step():
+            if not self.engine.turn():
                 # Something waits to be posted and cannot be yet: give others a turn.
                 self.loop.call_soon(self.ready)
                 return
@@ -96,7 +96,7 @@ class Watcher:
         self.disarm()
         if self.engine.notice is not None:
             self.engine.notice()
-        self.engine.step()
+        self.engine.turn()
         self.arm()
 
 

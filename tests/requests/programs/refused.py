@@ -28,7 +28,7 @@ def matched(comm, source):
     """A receive whose message has come, as no call that helps has seen."""
     request = comm.irecv(None, source, 5)
     while comm.engine.counters()["posted"]:
-        comm.engine.step()
+        comm.engine.turn()
     return request
 
 

@@ -36,7 +36,7 @@ for number in range(int(sys.argv[1])):
     assert fabric.counters["links"] == 1, fabric.counters
     world.Barrier()
     while not engine.finish():
-        engine.step()
+        engine.turn()
     engine.disconnect()
     engine.close()
 print(f"{sys.argv[1]} pairs met")
