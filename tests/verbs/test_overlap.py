@@ -53,6 +53,7 @@ def test_right_after_crossing_messages(jobs):
 def test_a_loss_would_be_seen(jobs, knob, first):
     """Without what moves them, messages stand still, more than the tests above let pass."""
     messages = 4
-    found = moved(jobs, messages=messages, **{knob: "off"})[f"{first}, receiver"]
+    found = moved(jobs, messages=messages, PYRDV_PROGRESS="polling",
+                  **{knob: "off"})[f"{first}, receiver"]
     # A call that is made for another reason may happen to make the turn that is missing.
     assert still(found) >= messages - 1 > LATE and 0 in found, found

@@ -28,6 +28,9 @@ J7  A connection has the path MTU of the active side's port: the connection mana
     take the other's connection either, and both ends say so (R3). Rank decides between equals (J1).
 J8  Whoever asks is told why the request is not served: by a reason of refusal. Only what the kernel
     has refused by itself bears none.
+J9  No signal may cut a request short on iWARP: siw connects its stream within it, and closes the
+    stream if a signal comes.  Where that end arrives before the other kernel has taken the stream,
+    siw ends the *listener* there and frees what it still names (docs/lab.md).
 """
 from libc.errno cimport (
     ECONNREFUSED, ECONNRESET, EHOSTUNREACH, ENODEV, ENOMEM, EPROTO, ETIMEDOUT, errno)
@@ -57,6 +60,15 @@ from pyrdv.fabrics.verbs.state cimport (
     FAIL_DEVICE, FAIL_DISCONNECTED, FAIL_NONE, FAIL_REFUSED, FAIL_SILENT, KIND_HELLO, LACK_ID,
     LACK_LINK, LINK_ACCEPTED, LINK_CONNECTING, LINK_DOWN, LINK_NEW, LINK_RESOLVING, LINK_UP,
     link_t, peer_t, verbs_t)
+
+
+cdef extern from "<signal.h>" nogil:
+    ctypedef struct sigset_t:
+        pass
+
+cdef extern from "undisturbed.h" nogil:
+    void undisturbed_begins(sigset_t *kept)
+    void undisturbed_ends(const sigset_t *kept)
 
 
 cdef enum:
@@ -207,6 +219,18 @@ cdef void attempt_failed(verbs_t *f, link_t *link, int error) noexcept nogil:
         link.deadline = now + RETRY_NS
 
 
+cdef int request_send(verbs_t *f, link_t *link, rdma_conn_param *parameter) noexcept nogil:
+    """Send the request (J9); 0, or -1 and errno."""
+    cdef sigset_t kept
+    cdef int status
+    if not f.iwarp:
+        return f.lib.rdma_connect(link.qp.id, parameter)
+    undisturbed_begins(&kept)
+    status = f.lib.rdma_connect(link.qp.id, parameter)
+    undisturbed_ends(&kept)
+    return status
+
+
 cdef void route_found(verbs_t *f, link_t *link) noexcept nogil:
     """Equip the link and send the request."""
     cdef rdma_conn_param parameter
@@ -223,7 +247,7 @@ cdef void route_found(verbs_t *f, link_t *link) noexcept nogil:
     link.nonce = nonce_new()
     request_fill(f, link, &request)
     parameters(f, link.qp.id, &parameter, &request, sizeof(request))
-    if f.lib.rdma_connect(link.qp.id, &parameter):
+    if request_send(f, link, &parameter):
         step_failed(f, link, errno)
         return
     link.state = LINK_CONNECTING
