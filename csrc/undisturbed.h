@@ -9,8 +9,8 @@
 /* Block all signals in this thread but those that end a program, or tell of its own faults, until
  * `undisturbed_ends` gets what `kept` holds.  Neither changes errno. */
 static inline void undisturbed_begins(sigset_t *kept) {
-    static const int open[] = {SIGINT,  SIGTERM, SIGQUIT, SIGHUP, SIGABRT, SIGSEGV,
-                               SIGBUS,  SIGFPE,  SIGILL,  SIGTRAP, SIGSYS};
+    static const int open[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP,  SIGABRT, SIGSEGV,
+                               SIGBUS, SIGFPE,  SIGILL,  SIGTRAP, SIGSYS};
     sigset_t blocked;
     unsigned i;
     int error = errno;

@@ -28,14 +28,10 @@ J7  A connection has the path MTU of the active side's port: the connection mana
     take the other's connection either, and both ends say so (R3). Rank decides between equals (J1).
 J8  Whoever asks is told why the request is not served: by a reason of refusal. Only what the kernel
     has refused by itself bears none.
-J9  No signal may cut a request short on iWARP: siw connects its stream within it, and closes the
-    stream if a signal comes.  Where that end arrives before the other kernel has taken the stream,
-    siw ends the *listener* there and frees what it still names (docs/lab.md).
 """
 from libc.errno cimport (
     ECONNREFUSED, ECONNRESET, EHOSTUNREACH, ENODEV, ENOMEM, EPROTO, ETIMEDOUT, errno)
 from libc.stdint cimport int64_t, uint8_t, uint32_t
-from libc.string cimport memset
 
 from pyrdv.fabrics.contract cimport FABRIC_AGAIN, FABRIC_FAILED, FABRIC_LOST, FABRIC_OK
 from pyrdv.fabrics.verbs.admission cimport count_stranger
@@ -49,26 +45,17 @@ from pyrdv.fabrics.verbs.librdmacm cimport (
     RDMA_CM_EVENT_ADDR_ERROR, RDMA_CM_EVENT_ADDR_RESOLVED, RDMA_CM_EVENT_CONNECT_ERROR,
     RDMA_CM_EVENT_DISCONNECTED, RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_REJECTED,
     RDMA_CM_EVENT_ROUTE_ERROR, RDMA_CM_EVENT_ROUTE_RESOLVED, RDMA_CM_EVENT_UNREACHABLE,
-    RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, RDMA_PS_TCP, rdma_cm_id, rdma_conn_param, sockaddr)
+    RDMA_PS_TCP, rdma_cm_id, rdma_conn_param, sockaddr)
 from pyrdv.fabrics.verbs.link cimport (
     link_equip, link_free, link_new, link_provide, link_rehearse, link_strip, link_up,
     links_settle, now_ns)
 from pyrdv.fabrics.verbs.posting cimport control_send
 from pyrdv.fabrics.verbs.queue_pair cimport qp_destroy
-from pyrdv.fabrics.verbs.silence cimport transport_patience
+from pyrdv.fabrics.verbs.requesting cimport parameters, request_send
 from pyrdv.fabrics.verbs.state cimport (
     FAIL_DEVICE, FAIL_DISCONNECTED, FAIL_NONE, FAIL_REFUSED, FAIL_SILENT, KIND_HELLO, LACK_ID,
     LACK_LINK, LINK_ACCEPTED, LINK_CONNECTING, LINK_DOWN, LINK_NEW, LINK_RESOLVING, LINK_UP,
     link_t, peer_t, verbs_t)
-
-
-cdef extern from "<signal.h>" nogil:
-    ctypedef struct sigset_t:
-        pass
-
-cdef extern from "undisturbed.h" nogil:
-    void undisturbed_begins(sigset_t *kept)
-    void undisturbed_ends(const sigset_t *kept)
 
 
 cdef enum:
@@ -100,25 +87,6 @@ cdef void leave(verbs_t *f, link_t *link) noexcept nogil:
 cdef void join_fail(verbs_t *f, link_t *link, int failure, int detail) noexcept nogil:
     note(f, link.peer, failure, detail)
     leave(f, link)
-
-
-# Parameters of a connection -------------------------------------------------
-
-cdef void parameters(verbs_t *f, rdma_cm_id *ident, rdma_conn_param *out, const void *data,
-                     uint8_t length) noexcept nogil:
-    cdef uint8_t ack
-    memset(out, 0, sizeof(rdma_conn_param))
-    out.private_data = data
-    out.private_data_len = length
-    out.responder_resources = <uint8_t> f.reads_max
-    out.initiator_depth = <uint8_t> f.reads_init_max
-    out.flow_control = 1
-    # On an old kernel that refuses the option the time-out is 0.54 s.
-    transport_patience(f.peer_timeout, f.frail_fence, &ack, &out.retry_count)
-    # Never needed (V3); iWARP has none.
-    out.rnr_retry_count = 0 if f.iwarp else 7
-    if not f.iwarp:
-        f.lib.rdma_set_option(ident, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &ack, sizeof(ack))
 
 
 cdef void negotiated(verbs_t *f, link_t *link, const news_t *news) noexcept nogil:
@@ -217,18 +185,6 @@ cdef void attempt_failed(verbs_t *f, link_t *link, int error) noexcept nogil:
     if link.candidate >= (<routes_t *> f.peers[link.peer].address).count:
         link.candidate = 0
         link.deadline = now + RETRY_NS
-
-
-cdef int request_send(verbs_t *f, link_t *link, rdma_conn_param *parameter) noexcept nogil:
-    """Send the request (J9); 0, or -1 and errno."""
-    cdef sigset_t kept
-    cdef int status
-    if not f.iwarp:
-        return f.lib.rdma_connect(link.qp.id, parameter)
-    undisturbed_begins(&kept)
-    status = f.lib.rdma_connect(link.qp.id, parameter)
-    undisturbed_ends(&kept)
-    return status
 
 
 cdef void route_found(verbs_t *f, link_t *link) noexcept nogil:
