@@ -438,6 +438,11 @@ def _met(found, senders, receivers):
 
 
 def _short(message_bytes, buffer_bytes, source, tag):
+    if message_bytes == buffer_bytes:
+        return CountError(
+            f"the vector of rank {source} has another length than that of this rank, and is cut "
+            "into other parts; give the same number of elements of the same datatype on both",
+            message_bytes=message_bytes, buffer_bytes=buffer_bytes, source=source)
     return CountError(
         f"rank {source} sends a block of {message_bytes} bytes where this rank expects "
         f"{buffer_bytes}; give the same number of elements of the same datatype on both",
@@ -475,7 +480,7 @@ def from_status(code, **facts):
     code : int
         1 truncated, 2 peer lost, 3 cancelled, 4 no memory, 5 invalid, 7 lacking, 8 finalized, 9 a
         receive of a buffer met an object, 10 the other way round, 11 a block of a collective call
-        was shorter than its receiver expects, 12 its sender has failed.
+        was shorter than its receiver expects, or cut otherwise, 12 its sender has failed.
     **facts
         What the text needs. 1: ``message_bytes, buffer_bytes, source, tag`` (bytes, ranks);
         2: ``peer, reason=""``; 3: ``source=None, tag=None``; 4: ``wanted_bytes=0, what=""``,

@@ -32,6 +32,7 @@ cdef class Schedule:
     cdef round_t *rounds
     cdef uint32_t action_room, round_room
     cdef bint working               # the round that is built has got reductions or copies
+    cdef public bint parts          # the messages that are added are parts of a vector (L9)
     cdef bint named                 # owners of buffers are named for it
     cdef public bint kept           # it may be started again
     cdef bint left                  # this process is not in the call any more

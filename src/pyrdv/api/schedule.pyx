@@ -203,6 +203,7 @@ cdef class Schedule:
         a.peer = self.view.members.to_world(other)
         a.buffer = at.address
         a.length = at.nbytes
+        a.part = self.parts
         a.owner = named_owner(self.engine, keeper, &at)
         self.named = True
         return 0

@@ -62,7 +62,8 @@ class Folding(NamedTuple):
 
 
 def allreduce(plan, sendbuf, recvbuf, op):
-    """Short vectors by `doubling`, and those that must stay in order; else by `halving`.
+    """Short vectors by `doubling`, and those of operations that do not commute: some, as products
+    of matrices, take elements in groups, which a cut could part.  Else by `halving`.
 
     If the ranks are no power of two, as many pairs of neighbours as there are too many begin as one
     rank each.  R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of collective communication
@@ -117,17 +118,20 @@ def doubling(plan, fold):
 def halving(plan, fold):
     """Each rank combines its part of the vector, and then all get all parts.
 
-    In round k each rank exchanges halves of what it is left with: it combines one and is rid of the
-    other.  The same way back it gets the finished parts.  So 2 (p - 1) / p vectors leave each rank,
-    and each part is combined on one rank only.  R. Rabenseifner, "Optimization of collective
-    reduction operations", 2004.
+    In round k each rank exchanges halves of what it is left with, with the rank whose bit k
+    differs: it combines one and is rid of the other.  The same way back it gets the finished parts.
+    So 2 (p - 1) / p vectors leave each rank, and each part is combined on one rank only.  R.
+    Rabenseifner, "Optimization of collective reduction operations", 2004.
+
+    The first partner is the one of `doubling`: if their vectors differ in length, so that one of
+    them doubles, both notice at once.
     """
+    plan.parts = True
     elements, unit = fold.result.nbytes // fold.datatype.size, fold.datatype.size
     bound = [elements * part // fold.power * unit for part in range(fold.power + 1)]
     low, high, ways = 0, fold.power, []
     for number in range(fold.power.bit_length() - 1):
-        bit = (high - low) // 2
-        middle = low + bit
+        bit, middle = 1 << number, (low + high) // 2
         lower, upper = slice(bound[low], bound[middle]), slice(bound[middle], bound[high])
         first = fold.place & bit == 0
         kept, given = (lower, upper) if first else (upper, lower)
@@ -137,6 +141,7 @@ def halving(plan, fold):
         plan.receive(fold.result[there], partner)
         plan.send(fold.result[here], partner)
         plan.then()
+    plan.parts = False
 
 
 def binomial(plan, sendbuf, recvbuf, op, root):

@@ -22,6 +22,7 @@ cdef enum action_kind:
 
 cdef struct action_t:
     uint8_t kind                # action_kind
+    uint8_t part                # its message is marked: one of the parts that a vector is cut into
     uint8_t excused             # receive: what `peer` has not announced, it will not send any more
     uint32_t peer               # world rank, never this one
     char *buffer

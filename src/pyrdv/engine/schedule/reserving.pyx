@@ -14,7 +14,7 @@ from pyrdv.engine.state cimport (
     OP_SCHEDULED, OP_SEND, PROMISE_GIVEN, call_t, engine_t, peer_t)
 from pyrdv.engine.step cimport refill
 from pyrdv.engine.trace cimport trace_read
-from pyrdv.engine.wire cimport CONTENT_BUFFER
+from pyrdv.engine.wire cimport CONTENT_BUFFER, CONTENT_OBJECT
 
 
 cdef const table_t *TABLE = protocol_table()
@@ -32,7 +32,7 @@ cdef void reserve_message(call_t *call, const schedule_t *s, action_t *a) noexce
     if sends:
         # Its receiver waits for it, so if its data cannot be sent an empty message says so.
         a.op.promised = PROMISE_GIVEN
-        a.op.content = CONTENT_BUFFER
+        a.op.content = CONTENT_OBJECT if a.part else CONTENT_BUFFER
         peer_connect(call, p)       # what that lacks, the queue waits for
     if e.unattended and sends:
         choose_ahead(call, p, a.op)

@@ -36,6 +36,9 @@ L6  The memory of a schedule belongs to its builder.  It is in the engine's list
 L7  A step does at most STEP_BYTES of reductions and copies, and STEP_MOVES other things, for each
     schedule.  What is left keeps waiters from sleep, for something happened.
 L8  A schedule is complete when `op` is, once: then all its operations are, but for sends by L5.
+L9  Ranks whose vectors differ in length may cut them into other messages, of which some may be as
+    long as what is expected.  So parts are marked, too, and never empty: a message with a mark and
+    data is a part, and who expects none, or gets none, has failed as with a wrong length.
 """
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -63,7 +66,7 @@ from pyrdv.engine.state cimport (
     engine_t, message_t, op_t, peer_t)
 from pyrdv.engine.step cimport announce, call_step, keep_moving
 from pyrdv.engine.trace cimport trace_op, trace_read
-from pyrdv.engine.wire cimport CONTENT_BUFFER, CONTENT_OBJECT
+from pyrdv.engine.wire cimport CONTENT_OBJECT
 
 
 cdef extern from "order.h" nogil:
@@ -148,12 +151,14 @@ cdef bint landed(const engine_t *e, const schedule_t *s) noexcept nogil:
     return True
 
 
-cdef void judge(engine_t *e, schedule_t *s, const op_t *op) noexcept nogil:
-    """Message `op` of the present round is complete: how?"""
+cdef void judge(engine_t *e, schedule_t *s, const action_t *a) noexcept nogil:
+    """The message of `a`, in the present round, is complete: how?"""
+    cdef const op_t *op = a.op
+    cdef bint marked = op.content == CONTENT_OBJECT
     cdef int error = op.error
-    if error == 0 and op.kind == OP_RECV and op.content != CONTENT_BUFFER:
+    if error == 0 and op.kind == OP_RECV and marked and op.total == 0:
         error = OP_FAILED_THERE
-    if error == 0 and op.kind == OP_RECV and op.total != op.length:
+    if error == 0 and op.kind == OP_RECV and (op.total != op.length or marked != a.part):
         error = OP_SHORT
     if error == 0 or s.state == SCHEDULE_ENDS:
         return
@@ -188,7 +193,7 @@ cdef void alarm(engine_t *e, schedule_t *s, const peer_t *p) noexcept nogil:
         for i in range(s.at, s.rounds[s.round].middle):
             op = s.actions[i].op
             if op.state == OP_COMPLETE and op.error == OP_PEER_LOST:
-                judge(e, s, op)
+                judge(e, s, &s.actions[i])
 
 
 cdef void schedules_alarm(engine_t *e, const peer_t *p) noexcept nogil:
@@ -276,7 +281,7 @@ cdef void round_start(engine_t *e, schedule_t *s) noexcept nogil:
 cdef bint messages_done(engine_t *e, schedule_t *s) noexcept nogil:
     cdef uint32_t end = s.rounds[s.round].middle
     while s.at < end and s.actions[s.at].op.state == OP_COMPLETE:
-        judge(e, s, s.actions[s.at].op)
+        judge(e, s, &s.actions[s.at])
         if s.state == SCHEDULE_ENDS:
             return True
         s.at += 1
