@@ -292,8 +292,7 @@ while True:
         for rank in range(2):
             jobs.wait_file(f"ready{rank}")
             os.unlink(jobs.folder / f"ready{rank}")
-        for pid in jobs.processes():
-            os.kill(pid, signal.SIGKILL)
+        jobs.kill_all()
         process.wait()
         jobs.check_clean()
     assert jobs.run(HEAD + "print(comm.allreduce(1))", 2).ok().out == "2\n2\n"

@@ -326,8 +326,7 @@ while True:
     process = jobs.start(code, 2)
     for rank in range(2):
         jobs.wait_file(f"ready{rank}")
-    for pid in jobs.processes():
-        os.kill(pid, signal.SIGKILL)
+    jobs.kill_all()
     process.wait()
     jobs.check_clean()
     usable(jobs)
