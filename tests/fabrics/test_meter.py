@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
+from pyrdv.calibration.meter import Meter
+from pyrdv.calibration.registering import registrations
 from pyrdv.instruments.fabric import Driver
-from pyrdv.instruments.meter import Meter
-from pyrdv.instruments.registering import registrations
 
 from . import shmtools
 

@@ -16,6 +16,7 @@ LAYERS = (
     "pyrdv.collectives",
     "pyrdv.api",
     "pyrdv.launch",
+    "pyrdv.calibration",
     "pyrdv.world",
     "pyrdv.instruments",
     "pyrdv.diagnosis",
@@ -63,14 +64,18 @@ ALLOWED = {
     "pyrdv.api": FREE | {"pyrdv.engine", "pyrdv.memory", "pyrdv.progress"},
     "pyrdv.collectives": FREE | {"pyrdv.api"},
     "pyrdv.launch": FREE,
+    # Times bare fabrics, and makes what the engine calls a profile.
+    "pyrdv.calibration": FREE | {"pyrdv.engine", "pyrdv.fabrics.contract", "pyrdv.fabrics"},
     "pyrdv.world": FREE | BELOW_WORLD | {"pyrdv.diagnosis"},
     # Instruments take engines, fabrics and progress modes apart.  Only tools and tests use them.
-    "pyrdv.instruments": FREE | {"pyrdv.engine", "pyrdv.fabrics.contract", "pyrdv.fabrics",
-                                 "pyrdv.memory", "pyrdv.progress.contract", "pyrdv.progress"},
+    "pyrdv.instruments": FREE | {"pyrdv.calibration", "pyrdv.engine", "pyrdv.fabrics.contract",
+                                 "pyrdv.fabrics", "pyrdv.memory", "pyrdv.progress.contract",
+                                 "pyrdv.progress"},
     # Words for what the engine knows: of calls, and of collectives.
     "pyrdv.diagnosis": FREE | {"pyrdv.engine", "pyrdv.api", "pyrdv.collectives"},
     # Tools may also be ordinary users of the public names.
-    "pyrdv.tools": FREE | {"pyrdv.world", "pyrdv.api", "pyrdv", "pyrdv.MPI", "pyrdv.instruments"},
+    "pyrdv.tools": FREE | {"pyrdv.world", "pyrdv.api", "pyrdv", "pyrdv.MPI", "pyrdv.instruments",
+                           "pyrdv.calibration"},
     # The face of the package only hands on what is made below.
     "pyrdv": FREE | {"pyrdv.MPI", "pyrdv.arrays", "pyrdv.world", "pyrdv.api", "pyrdv.memory"},
     "pyrdv.arrays": FREE | {"pyrdv.world", "pyrdv.api", "pyrdv.memory"},

@@ -12,6 +12,7 @@ import types
 
 import pytest
 
+from pyrdv.calibration import measuring
 from pyrdv.engine.choice import costs, rule
 from pyrdv.tools import bench, bench_registration, cost_model, doctor_protocols, tune
 
@@ -111,8 +112,7 @@ def test_line():
 
 
 def test_ruler_takes_the_time_it_is_given():
-    comm = types.SimpleNamespace(bcast=lambda value, root: value)
-    ruler = tune.Ruler(comm, 0.1)
+    ruler = measuring.Ruler(measuring.alone, 0.1)
     assert ruler.counts(1e-3) == (1, 41)
     assert ruler.counts(10e-3) == (1, 10)
     assert ruler.counts(1.0) == (1, 3)

@@ -74,13 +74,13 @@ def test_registration_that_is_refused(jobs):
 LIMITED = """
 import sys
 from pyrdv.tools import tune
-from pyrdv.instruments import registering
-whole = registering.registrations
+from pyrdv.calibration import measuring
+whole = measuring.timed_registrations
 def limited(fabric, memory, access, turns, samples):
     if len(memory) // turns > 1 << 20:
         raise OSError(12, "Cannot allocate memory")
     return whole(fabric, memory, access, turns, samples)
-registering.registrations = limited
+measuring.timed_registrations = limited
 tune.doubt = lambda profile: None
 sys.argv = ["tune", "--seconds", "0.01", "--output", "out.json"]
 sys.exit(tune._rank_main())

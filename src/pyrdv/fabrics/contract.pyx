@@ -34,6 +34,11 @@ cdef class Fabric:
         """Payload in bytes up to which eager is the better protocol."""
         return self.handle.eager_max
 
+    @property
+    def packet_max(self):
+        """Largest header and payload of one packet, bytes."""
+        return self.handle.packet_max
+
     def failure_text(self, peer):
         """Why the connection to world rank `peer` ended, for people; empty if nothing is known."""
         return ""

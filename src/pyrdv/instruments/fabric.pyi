@@ -4,6 +4,7 @@ from typing import Any
 
 from typing_extensions import Buffer
 
+from ..calibration.region import Region
 from ..fabrics.contract import Fabric
 
 OK: int
@@ -22,15 +23,6 @@ REMOTE_WRITE: int
 FENCE: int
 BEHIND: int
 SIGNALED: int
-
-class Region:
-    @property
-    def key(self) -> int: ...
-    @property
-    def address(self) -> int: ...
-    @property
-    def length(self) -> int: ...
-    def deregister(self) -> None: ...
 
 class Driver:
     def __new__(cls, fabric: Fabric) -> Driver: ...

@@ -4,17 +4,18 @@
 Every method is one call of the contract with checked arguments and copied
 results; statuses come back as the contract's numbers.
 """
-cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 from libc.string cimport memset
 
+from pyrdv.calibration.region cimport Region
 from pyrdv.fabrics.contract cimport (
     ACCESS_LOCAL, ACCESS_REMOTE_READ, ACCESS_REMOTE_WRITE, EVENT_CLOSED, EVENT_LOST, EVENT_PACKET,
     EVENT_READ, EVENT_WRITE, FABRIC_AGAIN, FABRIC_FAILED, FABRIC_INVALID, FABRIC_LOST, FABRIC_OK,
     CAP_BEHIND, CAP_FREE_SINK, WR_BEHIND, WR_FENCE, WR_READ, WR_SEND, WR_SIGNALED, WR_WRITE, Fabric,
     completion, work_request)
+
+from pyrdv.calibration.region import region_of
 
 OK = FABRIC_OK
 AGAIN = FABRIC_AGAIN
@@ -36,37 +37,6 @@ SIGNALED = WR_SIGNALED
 cdef enum:
     CHAIN_MAX = 80
     POLL_MAX = 256
-
-
-@cython.no_gc_clear     # the collector would take the view away before it is released
-cdef class Region:
-    """A registered buffer; holds the buffer until ``deregister``."""
-
-    @property
-    def key(self):
-        """Key of the region."""
-        return self.which.key
-
-    @property
-    def address(self):
-        """Address of its first byte."""
-        return <uintptr_t> self.which.address
-
-    @property
-    def length(self):
-        """Length in bytes."""
-        return self.which.length
-
-    def deregister(self):
-        """Give the key back and let the buffer go."""
-        if self.held:
-            self.fabric.handle.ops.deregister(self.fabric.handle, &self.which)
-            PyBuffer_Release(&self.view)
-            self.held = False
-
-    def __dealloc__(self):
-        if self.held:
-            PyBuffer_Release(&self.view)
 
 
 cdef class Driver:
@@ -145,17 +115,7 @@ cdef class Driver:
 
     def register(self, buffer, access=ACCESS_LOCAL | ACCESS_REMOTE_READ | ACCESS_REMOTE_WRITE):
         """Register a buffer; a `Region`.  ValueError if the fabric refuses."""
-        cdef Region made = Region()
-        cdef int writable = PyBUF_WRITABLE if access & ACCESS_REMOTE_WRITE else PyBUF_SIMPLE
-        cdef int status
-        PyObject_GetBuffer(buffer, &made.view, writable)
-        made.held = True
-        made.fabric = self.fabric
-        status = self.fabric.handle.ops.register_memory(
-            self.fabric.handle, made.view.buf, <uint64_t> made.view.len, access, &made.which)
-        if status != FABRIC_OK:
-            raise ValueError(f"the fabric refused a region of {made.view.len} bytes: {status}")
-        return made
+        return region_of(self.fabric, buffer, access)
 
     @staticmethod
     def send_request(header, payload=b"", flags=0):

@@ -3,15 +3,15 @@
 Both ranks call `open_pair` at the same point.  Either both get a pair, or both get an error.
 """
 
-import mmap
 import os
 import sys
 
 from pyrdv import config
+from pyrdv.calibration.pair import Pair as BarePair, touched
 from pyrdv.fabrics import verbs
 from pyrdv.fabrics.shm.fabric import ShmFabric
-from pyrdv.instruments.fabric import Driver
-from pyrdv.instruments.meter import Meter
+
+__all__ = ["KINDS", "Pair", "Unavailable", "open_pair", "pair_of", "touched"]
 
 KINDS = ("shm", "verbs")
 
@@ -20,61 +20,31 @@ class Unavailable(Exception):
     """There can be no such fabric between the two; the text says why, on whose side."""
 
 
-class Pair:
+class Pair(BarePair):
     """One of the two ranks, its fabric, and the loops on it.
 
     Attributes
     ----------
     name : str
         What the fabric goes over: ``shm`` or ``verbs DEVICE``.
-    fabric : Fabric
     meter : Meter
         Joined; rank 0 is the active one.
     """
 
     def __init__(self, comm, fabric, name):
-        self.comm = comm
         self.other = 1 - comm.Get_rank()
-        self.fabric = fabric
+        super().__init__(fabric, self.other, comm.Get_rank() == 0)
+        self.comm = comm
         self.name = name
-        self.meter = Meter(fabric, self.other, comm.Get_rank() == 0)
-        self._driver = Driver(fabric)
 
     def exchange(self, thing):
         """What the other rank gave."""
         return self.comm.allgather(thing)[self.other]
 
-    def limits(self):
-        """Bytes up to which the fabric prefers eager messages, and of its largest packet."""
-        return self._driver.eager_max, self._driver.packet_max
-
-    def window(self, nbytes):
-        """Memory of `nbytes` whose pages exist, registered on both sides.
-
-        Returns
-        -------
-        memory : mmap.mmap
-        region : Region
-            To be given back with ``deregister``.
-        remote : tuple of int
-            Address and key of that of the other rank.
-        """
-        memory = touched(nbytes)
-        region = self._driver.register(memory)
-        return memory, region, self.exchange((region.address, region.key))
-
     def close(self):
         """Part in good order; both ranks call it."""
         self.exchange(None)
         self.fabric.close()
-
-
-def touched(nbytes):
-    """A private anonymous mapping of `nbytes` whose pages were written once."""
-    memory = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    for at in range(0, nbytes, mmap.PAGESIZE):
-        memory[at] = 1
-    return memory
 
 
 def open_pair(comm, kind, settings=None):

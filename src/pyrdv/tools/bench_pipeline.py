@@ -25,13 +25,13 @@ import time
 
 import numpy as np
 
+from pyrdv.calibration import measuring
 from pyrdv.tools import (
     bare,
     bench_arguments as arguments,
     bench_counted as counting,
     bench_registration as registration,
     bench_report as report,
-    tune,
 )
 
 ABOUT = "messages through bounce buffers beside reads and raw writes"
@@ -90,7 +90,7 @@ def sizes(options):
 
 
 def ping_pong(comm, size):
-    """A loop (turns, samples) -> seconds of a message in one direction, for `tune.Ruler`."""
+    """A loop (turns, samples) -> seconds of a message in one direction, for `measuring.Ruler`."""
     out, back = np.ones(size, np.uint8), np.zeros(size, np.uint8)
     peer = 1 - comm.Get_rank()
 
@@ -114,7 +114,7 @@ def ping_pong(comm, size):
 def measure(comms, pair, options, size):
     """The row of one size, seconds."""
     memory, region, remote = pair.window(size)
-    ruler = tune.Ruler(pair.comm, options.seconds / options.turns)
+    ruler = measuring.Ruler(pair.agree, options.seconds / options.turns)
     loops = {"write": lambda turns, samples: pair.meter.writes_back_and_forth(
         region, *remote, size, turns, samples)}
     loops |= {way: ping_pong(comm, size) for way, comm in comms.items()}

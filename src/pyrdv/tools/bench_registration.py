@@ -3,7 +3,7 @@
 After "A High-Performance Superpipeline Protocol for InfiniBand" (Denis, 2011): figure 1
 (registration and copy as bandwidths), figure 2 (a naive protocol that registers, and one that
 copies, beside a raw RDMA WRITE) and figure 4 (the model of both pipelines). All on a bare fabric
-between two ranks, without the engine; the naive protocols are those of `pyrdv.instruments.meter`.
+between two ranks, without the engine; the naive protocols are those of `pyrdv.calibration.meter`.
 
 Columns, each the time of one message in one direction:
 
@@ -15,6 +15,7 @@ Columns, each the time of one message in one direction:
 
 import sys
 
+from pyrdv.calibration import measuring
 from pyrdv.tools import bare, bench_arguments as arguments, bench_report as report, cost_model, tune
 
 ABOUT = "cost of registering memory, and of copying it instead, on a bare fabric"
@@ -92,8 +93,17 @@ def measure(pair, ruler, size):
         lambda turns, samples: meter.registered_back_and_forth(user, turns, samples))
     row["copied"] = ruler.figure(lambda turns, samples: meter.copied_back_and_forth(
         user, staged, region, *remote, turns, samples))
-    row["register"], row["deregister"] = tune.registration(pair, ruler, size)
-    row["copy"] = tune.copy(ruler, size)
+    alone = measuring.Ruler(measuring.alone, ruler.seconds)
+    why = ""
+    try:
+        row["register"], row["deregister"] = measuring.registration(pair.fabric, alone, size)
+    except OSError as error:
+        why = str(error)
+    # Both ranks go on or stop: one of them may be allowed to lock less.
+    reasons = [text for text in pair.comm.allgather(why) if text]
+    if reasons:
+        raise OSError(reasons[0])
+    row["copy"] = measuring.copy(alone, size)
     pair.exchange(None)
     for one in (region, staged):
         one.deregister()
@@ -112,10 +122,11 @@ def run_rank(options, comm):
     if rank == 0:
         print(f"registration: {ABOUT}; {pair.name}\n{report.facts_line(facts)}\n{HEADER}",
               flush=True)
-    ruler, rows = tune.Ruler(comm, options.seconds), []
+    ruler, rows = measuring.Ruler(pair.agree, options.seconds), []
     status = 0
     try:
-        latency, gap = tune.small(pair, ruler)
+        small = measuring.network(pair, ruler, ())
+        latency, gap = small["latency"], small["gap"]
         for size in sizes(options):
             rows.append(measure(pair, ruler, size))
             if rank == 0:

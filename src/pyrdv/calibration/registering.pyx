@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""What it takes a fabric to register memory, and to deregister it, for tools."""
+"""What it takes a fabric to register memory, and to deregister it."""
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.mem cimport PyMem_Free, PyMem_Malloc

@@ -1,20 +1,20 @@
 # cython: language_level=3
 """Timed loops on a bare fabric: what it costs without an engine above it.
 
-Used by ``pyrdv tune`` and as the yardstick of the benchmarks.  Two ends call the same methods with
-the same arguments, in the same order; the end that was made `active` asks, the other answers, and
-both return only when both are through.  The clock is read outside the innermost loop.
+Used for the figures of a device, and as the yardstick of the benchmarks.  Two ends call the same
+methods with the same arguments, in the same order; the end that was made `active` asks, the other
+answers, and both return only when both are through.  The clock is read outside the innermost loop.
 """
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
+from pyrdv.calibration.region cimport Region
 from pyrdv.fabrics.contract cimport (
     ACCESS_LOCAL, ACCESS_REMOTE_WRITE, EVENT_CLOSED, EVENT_LOST, EVENT_PACKET, FABRIC_AGAIN,
     FABRIC_FAILED, FABRIC_OK, WR_FENCE, WR_READ, WR_SEND, WR_SIGNALED, WR_WRITE, Fabric,
     completion, fabric_t, region, work_request)
-from pyrdv.instruments.fabric cimport Region
 
 import os
 
@@ -207,6 +207,17 @@ cdef class Meter:
             raise OSError(self.f.error, os.strerror(self.f.error))
         self.check(fine)
 
+    def swap(self, unsigned long long first=0, unsigned long long second=0):
+        """Give two numbers to the other end; its two, once it came here.  OSError: it is lost."""
+        cdef work_request wr
+        cdef bint fine
+        self.place[0], self.place[1] = first, second
+        self.notice(&wr, NULL, 0)
+        with nogil:
+            fine = self.post(&wr, 1) and self.wait()
+        self.check(fine)
+        return self.other[0], self.other[1]
+
     cdef bint meet(self, int *status) noexcept nogil:
         cdef work_request wr
         self.quiet = 0
@@ -268,13 +279,7 @@ cdef class Meter:
         return times
 
     def packets_back_and_forth(self, bytes payload not None, int turns, int samples):
-        """Half round trips of one SEND with `payload`, which must fit a packet.
-
-        Returns
-        -------
-        list of float
-            Seconds; per sample the mean of `turns`.
-        """
+        """Half round trips of one SEND with `payload`, which must fit a packet; as of WRITEs."""
         cdef work_request wr
         if len(payload) + HEADER > self.f.packet_max:
             raise ValueError(f"{len(payload)} bytes do not fit a packet of {self.f.packet_max}")
@@ -476,12 +481,8 @@ cdef class Meter:
                               uint64_t remote, uint64_t remote_key, int turns, int samples):
         """Half round trips of `memory`, copied whole into `source`, written, and out of `sink`.
 
-        `remote` and `remote_key` name the `sink` of the other end.  Nothing overlaps.
-
-        Returns
-        -------
-        list of float
-            Seconds; per sample the mean of `turns`.
+        `remote` and `remote_key` name the `sink` of the other end.  Nothing overlaps.  Returns what
+        `writes_back_and_forth` does.
         """
         cdef Py_buffer view
         cdef work_request chain[PIECES + 1]

@@ -3,7 +3,7 @@
 from typing_extensions import Buffer
 
 from ..fabrics.contract import Fabric
-from .fabric import Region
+from .region import Region
 
 class Meter:
     def __new__(
@@ -16,6 +16,7 @@ class Meter:
     @property
     def active(self) -> bool: ...
     def join(self) -> None: ...
+    def swap(self, first: int = 0, second: int = 0) -> tuple[int, int]: ...
     def packets_back_and_forth(
         self, payload: bytes, turns: int, samples: int
     ) -> list[float]: ...

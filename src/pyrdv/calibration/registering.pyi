@@ -1,4 +1,4 @@
-"""What it takes a fabric to register memory, and to deregister it, for tools."""
+"""What it takes a fabric to register memory, and to deregister it."""
 
 from typing_extensions import Buffer
 
