@@ -153,8 +153,13 @@ KNOBS = (
          choices=("auto", "get", "pipeline")),
     Knob("profile", "text", "",
          "File of `pyrdv tune` with the costs of messages here, by which auto chooses; one of "
-         "another device or version is not used, with a warning.  Empty: what is built in.",
+         "another device or version is not used, with a warning.  Empty: what jobs have measured "
+         "by themselves.",
          form="a path that can be printed"),
+    Knob("calibrate", "bool", True,
+         "Whether a job whose device was never measured on this machine does that at its start, "
+         "within about a second, and keeps the figures below $XDG_CACHE_HOME (or ~/.cache) for "
+         "later ones, and whether it uses what earlier ones kept."),
     Knob("pipeline_buffer", "size", 0,
          "One of the three bounce buffers of a message that is moved by pipeline; four sets of "
          "them on each side, or one per peer in use.  0: 128K, with soft devices up to 512K, as "

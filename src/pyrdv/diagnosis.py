@@ -58,11 +58,22 @@ def say_unreceived(engine, sends):
               "was never received", file=sys.stderr)
 
 
-def say_statistics(engines):
-    """Write to standard error what the engines of this rank did, in a line each."""
+def say_statistics(engines, calibration=None):
+    """Write to standard error what the engines of this rank did, in a line each.
+
+    Parameters
+    ----------
+    engines : sequence of Engine
+    calibration : Calibration, optional
+        What is known of the device: one line more.
+    """
     for engine in engines:
         print(f"pyrdv: rank {engine.rank}: {statistics(engine.counters(), engine.mode)}",
               file=sys.stderr)
+    if calibration is not None and (calibration.source or calibration.samples):
+        print(f"pyrdv: rank {calibration.rank}: figures of {calibration.device}: "
+              f"{calibration.source or 'none, for the machine was busy'}; "
+              f"{calibration.samples} samples taken", file=sys.stderr)
 
 
 def statistics(counters, mode):

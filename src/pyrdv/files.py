@@ -28,7 +28,7 @@ class FileError(Exception):
         self.read = read
 
 
-def read_json(path, most):
+def read_json(path, most, *, own=False):
     """The content of a JSON file (F1).
 
     Parameters
@@ -36,6 +36,8 @@ def read_json(path, most):
     path : str
     most : int
         Bytes that such a file has at most.
+    own : bool
+        Whether it must belong to this user, be writable by nobody else, and be no symbolic link.
 
     Raises
     ------
@@ -46,10 +48,14 @@ def read_json(path, most):
 
     try:
         # O_NONBLOCK: a pipe without a writer would make us wait.
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+                     | (os.O_NOFOLLOW if own else 0))
         try:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
+            there = os.fstat(fd)
+            if not stat.S_ISREG(there.st_mode):
                 raise FileError("it is no regular file", read=False)
+            if own:
+                _demand_own(there)
             with open(fd, "rb", closefd=False) as file:
                 data = file.read(most + 1)
         finally:
@@ -66,6 +72,14 @@ def read_json(path, most):
         raise FileError("it is no JSON: its brackets are nested too deeply") from None
     except ValueError as error:
         raise FileError(f"it is no JSON: {error}") from None
+
+
+def _demand_own(there):
+    if there.st_uid != os.geteuid():
+        raise FileError(f"it belongs to user {there.st_uid}, and this is user {os.geteuid()}",
+                        read=False)
+    if there.st_mode & 0o022:
+        raise FileError("others may write into it", read=False)
 
 
 def _no_number(name):

@@ -8,7 +8,7 @@ import pytest
 
 from pyrdv.api.communicator import Comm
 from pyrdv.engine.engine import Engine
-from pyrdv.engine.profiles import BUILT_IN
+from tests.support.figures import SOFT_ROCE
 
 from .worlds import KINDS, MPI, pattern
 
@@ -349,7 +349,7 @@ def test_by_figures_and_offers_come_first(speculation):
     """`auto` places what costs less so; but where the peer has offered a buffer the message is
     written there, without a copy."""
     tuning = {"protocol": "auto", "lane_bytes": 128 << 10, "speculation": speculation,
-              "figures": (BUILT_IN["rxe"],)}
+              "figures": (SOFT_ROCE,)}
     with SIM(2, **PLACING | tuning) as w:
         w.run(w.comms[0].Isend(pattern(100_000), dest=1),
               w.comms[1].Irecv(np.zeros(100_000, np.uint8), source=0))
@@ -368,7 +368,7 @@ def test_by_figures_and_offers_come_first(speculation):
 def test_an_offer_for_another_message_is_no_obstacle():
     """A receive that waits all the time has offered its buffer; others' messages are placed."""
     tuning = {"protocol": "auto", "lane_bytes": 128 << 10, "speculation": "indexed",
-              "figures": (BUILT_IN["rxe"],)}
+              "figures": (SOFT_ROCE,)}
     with SIM(2, **PLACING | tuning) as w:
         room, other = np.zeros(100_000, np.uint8), np.zeros(100_000, np.uint8)
         waiting = w.comms[1].Irecv(other, source=0, tag=99)

@@ -10,6 +10,7 @@ import pytest
 from pyrdv.engine import profiles
 from pyrdv.engine.choice import costs, rule
 from pyrdv.tools import cost_model, doctor_protocols, tune
+from tests.support.figures import SOFT_ROCE
 
 N = 1 << 18
 BUFFER = 128 << 10
@@ -252,7 +253,7 @@ def test_reads_slower_than_writes(pair, size):
 def test_chunks_follow_the_figures(pair):
     assert costs.chunks(profile(1e-6)) == (16000, 400)
     assert costs.chunks(profile(1e-6, latency=1.0)) == (256 << 10, 400)
-    assert costs.chunks(profiles.BUILT_IN["rxe"]) == (256 << 10, 150)
+    assert costs.chunks(SOFT_ROCE) == (256 << 10, 400)
     few, many = (pair(known, protocol="pipeline") for known in (profile(1e-6), None))
     for one in (few, many):
         send(one, fresh(1), fresh(99))
@@ -270,7 +271,10 @@ def test_a_profile_of_this_device(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert profiles.of_fabrics(str(tmp_path / "p"), [object(), Device()]) == [None, DEAR]
-        assert profiles.of_fabrics("", [Device()]) == [profiles.BUILT_IN["rxe"]]
+        assert profiles.of_fabrics("", [object(), Device()]) == [None, None]
+        assert profiles.of_fabrics("", [object(), Device()], CHEAP) == [None, CHEAP]
+        # The profile is the master.
+        assert profiles.of_fabrics(str(tmp_path / "p"), [Device()], CHEAP) == [DEAR]
     assert profiles.SCHEMA == tune.SCHEMA
 
 
@@ -294,13 +298,8 @@ def test_a_profile_that_cannot_be_used_is_a_warning(tmp_path, content, told):
         (tmp_path / "p").write_text(content)
     with pytest.warns(UserWarning, match="PYRDV_PROFILE is not used") as caught:
         found = profiles.of_fabrics(str(tmp_path / "p"), [Device()])
-    assert found == [profiles.BUILT_IN["rxe"]]
+    assert found == [None]
     assert told in str(caught[0].message) and "pyrdv tune --output" in str(caught[0].message)
-
-
-@pytest.mark.parametrize("kind", profiles.BUILT_IN)
-def test_what_is_built_in_can_be_read(kind):
-    costs.check(profiles.BUILT_IN[kind])
 
 
 @pytest.mark.parametrize("known, size, waits, standing, offered", [

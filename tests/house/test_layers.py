@@ -17,6 +17,7 @@ LAYERS = (
     "pyrdv.api",
     "pyrdv.launch",
     "pyrdv.calibration",
+    "pyrdv.ways",
     "pyrdv.world",
     "pyrdv.instruments",
     "pyrdv.diagnosis",
@@ -66,7 +67,9 @@ ALLOWED = {
     "pyrdv.launch": FREE,
     # Times bare fabrics, and makes what the engine calls a profile.
     "pyrdv.calibration": FREE | {"pyrdv.engine", "pyrdv.fabrics.contract", "pyrdv.fabrics"},
-    "pyrdv.world": FREE | BELOW_WORLD | {"pyrdv.diagnosis"},
+    "pyrdv.ways": FREE | {"pyrdv.calibration", "pyrdv.engine", "pyrdv.fabrics", "pyrdv.launch",
+                          "pyrdv.progress"},
+    "pyrdv.world": FREE | BELOW_WORLD - {"pyrdv.fabrics"} | {"pyrdv.diagnosis", "pyrdv.ways"},
     # Instruments take engines, fabrics and progress modes apart.  Only tools and tests use them.
     "pyrdv.instruments": FREE | {"pyrdv.calibration", "pyrdv.engine", "pyrdv.fabrics.contract",
                                  "pyrdv.fabrics", "pyrdv.memory", "pyrdv.progress.contract",
@@ -94,6 +97,11 @@ EXCEPTIONS = {
         "`pyrdv bench startup` asks whether there is a device before it starts ranks",
     ("pyrdv.tools.bare", "pyrdv.fabrics"):
         "measures what fabrics cost by themselves, where a world's engine may not touch them",
+    ("pyrdv.calibration.kept", "pyrdv"): "figures of another version are not used",
+    ("pyrdv.tools.doctor_figures", "pyrdv.engine"):
+        "reads a profile as ranks do",
+    ("pyrdv.tools.doctor_protocols", "pyrdv.fabrics"):
+        "looks at devices before there is a world: making one would join a job",
     ("pyrdv.tools.doctor_protocols", "pyrdv.engine"):
         "prints the engine's own rule; a second copy would drift",
     ("pyrdv.tools.cost_model", "pyrdv.engine"):

@@ -1,4 +1,4 @@
-"""Which fabric serves which peer: `pyrdv.world.Ways`, with fake hosts and a fake device."""
+"""Which fabric serves which peer: `pyrdv.ways.Ways`, with fake hosts and a fake device."""
 
 import ast
 from pathlib import Path

@@ -9,10 +9,10 @@ import sys
 import pytest
 
 from pyrdv import config
-from pyrdv.engine import profiles
 from pyrdv.fabrics.verbs import choice
 from pyrdv.tools import doctor, doctor_facts, doctor_protocols
 from tests.fabrics.verbstools import RXE0, SIW0, device, gid, port
+from tests.support.figures import SOFT_ROCE
 
 SECTIONS = ["Will be used", "Shared memory", "Limits", "RDMA", "Settings in the environment"]
 
@@ -328,8 +328,7 @@ def test_namespace_without_the_interface(rdma_device):
 
 def test_names_from_outside_write_no_lines_of_their_own(capsys):
     """The ends of a profile are whatever its file says."""
-    profile = dict(profiles.BUILT_IN["rxe"], ends=["verbs a:1\n\x1b[2Jfine", "verbs b:1"],
-                   eager_max=4096, packet_max=8192)
+    profile = dict(SOFT_ROCE, ends=["verbs a:1\n\x1b[2Jfine", "verbs b:1"])
     doctor._print(doctor_protocols.page(profile, config.load({})))
     shown = capsys.readouterr().out
     assert "\x1b" not in shown and "\\n\\x1b[2Jfine" in shown

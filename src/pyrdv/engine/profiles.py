@@ -1,4 +1,4 @@
-"""Profiles of ``pyrdv tune``: reading them, and what is assumed where there is none."""
+"""Profiles of ``pyrdv tune``: reading them, and whose figures count."""
 
 import warnings
 
@@ -18,33 +18,21 @@ class ProfileError(Exception):
     """A file is no profile of ``pyrdv tune``; the text says why and what to do."""
 
 
-def _built_in(latency, gap, net, read, copy, registration):
-    sizes = (4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20)
-    lines = {"net": net, "read": read, "copy": copy, "registration": registration}
-    return {"built_in": True, "latency": latency * 1e-6, "gap": gap * 1e-6,
-            **{name: [[size, time * 1e-6] for size, time in zip(sizes, times, strict=False)]
-               for name, times in lines.items()}}
-
-
-#: By kind of fabric, in us: medians of nine profiles made in the test lab, each rank bound to a
-#: processor. Of kinds that are not here nothing is assumed, and messages are read where they are.
-BUILT_IN = {
-    "rxe": _built_in(64, 54, (78, 154, 501, 1937, 7706, 30188), (60, 140, 445, 1734, 6969, 29363),
-                     (.5, .6, 1.1, 2.7, 20, 85), (25, 28, 41, 94, 314, 1198)),
-    "siw": _built_in(30, 36, (30, 60, 178, 666, 2657, 11382), (52, 106, 346, 1295, 5205, 20773),
-                     (.5, .6, 1.2, 2.7, 20, 89), (25, 28, 38, 78, 236, 878)),
-}
-
-
-def load(path):
+def load(path, *, own=False):
     """The profile in a file; whatever this returns, the engine and ``pyrdv doctor`` can use.
+
+    Parameters
+    ----------
+    path : str
+    own : bool
+        Whether it must belong to this user, and be writable by nobody else.
 
     Raises
     ------
     ProfileError
     """
     try:
-        profile = files.read_json(path, SIZE_MOST)
+        profile = files.read_json(path, SIZE_MOST, own=own)
     except files.FileError as error:
         what = f"{path!r} is no profile" if error.read else f"cannot read {path!r}"
         raise ProfileError(f"{what}: {error}; {AGAIN}") from None
@@ -96,30 +84,31 @@ def _check_line(name, points, times, least):
         before = point[0]
 
 
-def of_fabrics(path, fabrics):
-    """What is known of each fabric: from the file, or built in; None: nothing.
+def of_fabrics(path, fabrics, measured=None):
+    """What is known of each fabric; None: nothing, and its messages are read where they are.
 
     A file that cannot be used is a warning: a job must not fail for want of figures.
 
     Parameters
     ----------
     path : str
-        Empty: no file.
+        A profile, which is the master; empty: no file.
     fabrics : sequence of Fabric
+    measured : dict, optional
+        What was measured of the device, as a profile.
     """
-    ways = [(fabric.kind, f"verbs {fabric.device}") if hasattr(fabric, "device") else ("shm", "shm")
-            for fabric in fabrics]
+    names = [f"verbs {fabric.device}" if hasattr(fabric, "device") else "shm" for fabric in fabrics]
+    if not path:
+        return [None if name == "shm" else measured for name in names]
     profile, why = None, ""
-    if path:
-        try:
-            profile = load(path)
-        except ProfileError as error:
-            why = str(error)
-    found = [profile if profile and name in profile["ends"] else BUILT_IN.get(kind)
-             for kind, name in ways]
-    if profile and ways and not any(each is profile for each in found):
+    try:
+        profile = load(path)
+    except ProfileError as error:
+        why = str(error)
+    found = [profile if profile and name in profile["ends"] else None for name in names]
+    if profile and names and not any(found):
         why = (f"{path!r} was measured between {' and '.join(profile['ends'])}, and this rank uses "
-               f"{' and '.join(name for _, name in ways)}; {AGAIN}")
+               f"{' and '.join(names)}; {AGAIN}")
     if why:
         warnings.warn(f"PYRDV_PROFILE is not used: {why}", stacklevel=2)
     return found

@@ -35,9 +35,10 @@ examples:
 def add_arguments(parser):
     """Declare the options of ``pyrdv doctor``."""
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
-    parser.add_argument("--protocols", metavar="PROFILE",
+    parser.add_argument("--protocols", metavar="PROFILE", nargs="?", const="",
                         help="print instead which protocol a message takes, and what each would "
-                        "cost by this profile of `pyrdv tune`")
+                        "cost by this profile of `pyrdv tune`; without one, by the figures that "
+                        "ranks here choose by")
 
 
 def main(options):
@@ -64,7 +65,10 @@ def _protocols(options):
 
     try:
         settings = config.load(os.environ, warn=lambda text: None)
-        profile = protocols.load(options.protocols)
+        if options.protocols:
+            profile, source = protocols.load(options.protocols), options.protocols
+        else:
+            profile, source = protocols.in_force(settings)
     except (ConfigError, protocols.ProfileError) as error:
         print(f"pyrdv doctor: {error}", file=sys.stderr)
         return 1
@@ -72,10 +76,10 @@ def _protocols(options):
         rows = [{"size": size, "taken": protocols.choice(profile, settings, size)[0],
                  "seconds": protocols.predicted(profile, size, settings.pipeline_buffer)}
                 for size in protocols.SIZES]
-        json.dump({"ends": profile["ends"], "rows": rows}, sys.stdout, indent=2)
+        json.dump({"figures": source, "ends": profile["ends"], "rows": rows}, sys.stdout, indent=2)
         print()
     else:
-        _print(protocols.page(profile, settings))
+        _print([f"Figures: {source}", *protocols.page(profile, settings)])
     return 0
 
 
@@ -115,7 +119,8 @@ def _use(facts):
     use = facts["use"]
     return ["Will be used", *_wrapped("to peers on this host:   ", use["this_host"]),
             *_wrapped("to peers on other hosts: ", use["other_hosts"]),
-            *_wrapped("progress between calls:  ", use["progress"])]
+            *_wrapped("progress between calls:  ", use["progress"]),
+            *_wrapped("figures of messages:     ", use["figures"])]
 
 
 def _shared_memory(facts):

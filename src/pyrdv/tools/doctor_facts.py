@@ -20,6 +20,7 @@ from pyrdv.fabrics import verbs
 from pyrdv.fabrics.verbs.choice import DETAILS
 from pyrdv.foreign import shown
 from pyrdv.launch import env
+from pyrdv.tools.doctor_figures import in_force
 
 #: Below this much lockable memory a job of a few ranks may fail.
 MEMLOCK_LOW = 64 << 20
@@ -69,6 +70,9 @@ def collect(environ=os.environ):
     }
     _judge_limits(facts, problems)
     facts["use"] = _use(settings, facts)
+    chosen = facts["rdma"]["choice"]
+    facts["use"]["figures"] = in_force(
+        settings, f"{chosen['device']}:{chosen['port']}" if chosen is not None else "")[1]
     facts["use"]["progress"] = _between_calls(settings, facts["rdma"])
     facts["problems"] = problems
     facts["usable"] = not any(problem["asked"] for problem in problems)

@@ -1,4 +1,4 @@
-"""``pyrdv doctor --protocols PROFILE``: which protocol a message takes, and what each would cost.
+"""``pyrdv doctor --protocols [PROFILE]``: which protocol a message takes, and what each would cost.
 
 The choice is the engine's own: its rule (``engine/choice/rule``) is asked, with the present
 settings and facts that are made up; its times (``engine/choice/costs``) are printed. Only the times
@@ -6,14 +6,16 @@ that the rule does not reckon with, those of eager and put, come from `cost_mode
 """
 
 import math
+from contextlib import suppress
 
 from pyrdv.engine.choice import costs, rule
 from pyrdv.engine.profiles import ProfileError, load
-from pyrdv.tools import bench_report as report, cost_model
+from pyrdv.fabrics import verbs
+from pyrdv.tools import bench_report as report, cost_model, doctor_figures
 
 SIZES = [1024 << k for k in range(0, 15, 2)]
 WAYS = ("eager", "placed", "put", "get", "get, fresh", "pipeline")
-__all__ = ["SIZES", "ProfileError", "choice", "load", "page", "predicted"]
+__all__ = ["SIZES", "ProfileError", "choice", "in_force", "load", "page", "predicted"]
 #: Uses of a registration for which the table says what is cheaper.
 USES = (1, 2, 4, 8, 16)
 WAYS_TEXT = """\
@@ -21,6 +23,27 @@ eager: copied into a packet and out of it. placed: the same through buffers that
 those that send it large messages. put: the receive came first and has offered its buffer.
 get: read by the receiver; registered before, or fresh: both sides register for this message.
 pipeline: copied through registered buffers, while both sides are in the library."""
+
+
+def in_force(settings):
+    """The profile that ranks here choose by, and where it comes from, in words.
+
+    Raises
+    ------
+    ProfileError
+        There is none; the text says why and what to do.
+    """
+    device = ""
+    if verbs.built():
+        from pyrdv.fabrics.verbs.device import choose
+
+        with suppress(OSError, ValueError):
+            device = str(choose(**verbs.asked(settings)))
+    profile, source = doctor_figures.in_force(settings, device)
+    if profile is None:
+        raise ProfileError(f"there are no figures: {source}; `pyrdv tune --output FILE` measures "
+                           "them, and `--protocols FILE` shows them")
+    return profile, source
 
 
 def predicted(profile, size, buffer=0):

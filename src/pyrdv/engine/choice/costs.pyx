@@ -14,7 +14,6 @@ from libc.string cimport memset
 
 from pyrdv.engine.protocols.chunks cimport first_of
 from pyrdv.engine.state cimport POINTS, engine_t, figures_t, line_t, peer_t
-from pyrdv.fabrics.contract cimport CAP_SOFT
 
 
 cdef enum:
@@ -146,10 +145,10 @@ cdef int figures_fill(figures_t *f, object profile, object buffer) except -1:
     f.buffer = buffer
     if profile.get("registration_refused"):
         f.registrable = f.registration.bytes[max(1, f.registration.count) - 1]
-    f.chunk_first = first_of(CAP_SOFT)      # all that is built in is of soft devices
+    f.chunk_first = first_of(0)
     f.chunk_growth = CHUNK_GROWTH
     copy, net = slope(&f.copy), slope(&f.net)
-    if copy > 0 and net > 0 and not profile.get("built_in"):
+    if copy > 0 and net > 0:
         # C0 = B_copy 2 lambda, q = B_copy / B_net.
         f.chunk_first = <uint32_t> min(max(2 * f.latency / copy + 0.5, <double> FIRST_LEAST),
                                        <double> FIRST_MOST)
@@ -202,7 +201,7 @@ def predict(profile, size, near=1.0, far=1.0, buffer=0):
     Parameters
     ----------
     profile : dict
-        Of ``pyrdv tune``, or of `pyrdv.engine.profiles.BUILT_IN`.
+        Of ``pyrdv tune``.
     size : int
         Bytes of the message.
     near, far : float
@@ -217,7 +216,8 @@ def predict(profile, size, near=1.0, far=1.0, buffer=0):
         Seconds by ``placed``, ``get`` and ``pipeline``.
     """
     cdef figures_t f
-    cdef double placing, reading, copying
+    cdef double placing = 0
+    cdef double reading, copying
     figures_fill(&f, profile, buffer or BUFFER)
     figures_place(&f, size, near, far, &placing, &reading)
     figures_pick(&f, size, near, far, &reading, &copying)

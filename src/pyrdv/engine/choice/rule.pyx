@@ -96,7 +96,7 @@ def explain(profile, size, *, eager=0, protocol="auto", pins=True, uses=0.0, wai
     Parameters
     ----------
     profile : dict
-        Of ``pyrdv tune``, or of `pyrdv.engine.profiles.BUILT_IN`.
+        Of ``pyrdv tune``.
     size : int
         Bytes of the message.
     eager : int

@@ -169,6 +169,65 @@ def devices():
     return sorted(found, key=lambda one: one.name)
 
 
+def identity(name, int port):
+    """What tells a port of a device from all others, and is the same for every process.
+
+    Parameters
+    ----------
+    name : str
+    port : int
+        From 1.
+
+    Returns
+    -------
+    dict of str to object, or None
+        Node GUID and type, vendor, model, firmware and link rate, of JSON's types; None: there is
+        no such device, or it has no GUID.
+
+    Raises
+    ------
+    OSError
+        If the libraries are missing.
+    """
+    cdef const verbs_calls *calls
+    cdef ibv_device **listed
+    cdef int count = 0
+    cdef int i
+    library.load()
+    calls = verbs_table()
+    listed = calls.ibv_get_device_list(&count)
+    if listed == NULL:
+        return None
+    try:
+        for i in range(count):
+            if calls.ibv_get_device_name(listed[i]).decode(errors="replace") == name:
+                return _identity(listed[i], port)
+    finally:
+        calls.ibv_free_device_list(listed)
+    return None
+
+
+cdef _identity(ibv_device *device, int port):
+    cdef ibv_device_attr attr
+    cdef ibv_port_attr link
+    cdef _Open opened = _open(device)
+    if opened is None:
+        return None
+    memset(&attr, 0, sizeof(attr))
+    memset(&link, 0, sizeof(link))
+    try:
+        if verbs_table().ibv_query_device(opened.context, &attr) or attr.node_guid == 0 \
+                or verbs_query_port(verbs_table(), opened.context, <uint8_t> port, &link):
+            return None
+    finally:
+        opened.close()
+    guid = PyBytes_FromStringAndSize(<const char *> &attr.node_guid, 8).hex()
+    return {"guid": guid, "transport": codes.transport(device.transport_type),
+            "vendor": attr.vendor_id, "part": attr.vendor_part_id, "revision": attr.hw_ver,
+            "firmware": (<bytes> attr.fw_ver).decode(errors="replace"),
+            "gbit": codes.gbit(link.active_width, link.active_speed)}
+
+
 cdef _device(ibv_device *device, here):
     cdef const verbs_calls *calls = verbs_table()
     cdef ibv_device_attr attr

@@ -124,8 +124,11 @@ cdef extern from "verbs_shim.h" nogil:
 
     struct ibv_device_attr:
         char fw_ver[64]
+        uint64_t node_guid      # in the order of the network
         uint64_t max_mr_size
         uint32_t vendor_id
+        uint32_t vendor_part_id
+        uint32_t hw_ver
         int max_qp
         int max_qp_wr
         int max_sge
