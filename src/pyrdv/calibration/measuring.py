@@ -30,6 +30,8 @@ from pyrdv.calibration.region import LOCAL, REMOTE_READ
 from pyrdv.calibration.registering import registrations as timed_registrations
 
 SMALL = 8
+#: WRITEs that follow each other, for the gap between two.
+ROW = 64
 #: The shortest time between two readings of the clock, s, and samples of one figure.
 BATCH_S = 300e-6
 SAMPLES = (3, 41)
@@ -133,8 +135,10 @@ def network(pair, ruler, sizes, told=lambda what, size: None):
     found = {"latency": one(meter.writes_back_and_forth, "writes", SMALL)}
     told("writes in a row", SMALL)
     turns, samples = ruler.counts(found["latency"])
+    row = ROW * turns * found["latency"]
+    samples = max(SAMPLES[0], min(samples, int(ruler.seconds / max(row, 1e-8))))
     ruler.samples += samples
-    rows = meter.writes_in_a_row(region, *remote, SMALL, 64 * turns, samples)
+    rows = meter.writes_in_a_row(region, *remote, SMALL, ROW * turns, samples)
     found["gap"], found["overhead"] = (quartile(times) for times in zip(*rows, strict=True))
     found["gap"] = pair.agree(found["gap"])
     found["net"] = by_size(meter.writes_back_and_forth, "writes")
