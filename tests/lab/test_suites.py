@@ -41,7 +41,8 @@ SUITES = (
     Suite("device", 1, "tests/lab tests/fabrics tests/tools", 35, 400),
     Suite("conformance", 1, "tests/conformance", 190, 900),
     Suite("jobs", 2, "tests/verbs/test_jobs.py tests/verbs/test_startup.py "
-                     "tests/verbs/test_tune.py tests/verbs/test_choice.py "
+                     "tests/verbs/test_tune.py tests/verbs/test_calibration.py "
+                     "tests/verbs/test_choice.py "
                      "tests/verbs/test_bench_large.py "
                      "tests/verbs/test_bench_protocols.py", 78, 900),
     Suite("progress", 2, "tests/verbs/test_progress.py tests/verbs/test_progress_lost.py "

@@ -3,8 +3,10 @@
 K1. A file holds a profile as ``pyrdv tune`` writes it, and says which device, firmware, link,
     kernel, processor and version of pyrdv it is of. All of that is in its name as a digest: two
     unlike machines with one home directory have two files.
-K2. What is read belongs to this user, and nobody else may write into it. Whatever else is found is
-    told once, is never used, and is replaced by what is measured next.
+K2. What is read belongs to this user, and nobody else may write into it. What else is found in a
+    file of this user is told once, is never used, and is replaced by what is measured next. A file
+    of another user (whose home this user has, as after ``setpriv`` or ``sudo``) is none of ours:
+    nothing is read, told or replaced.
 K3. Keeping is a favour: no home, no room, no right are no errors.
 """
 
@@ -98,7 +100,7 @@ def load(which, environ=os.environ):
         Why there is none although there is a file; else empty.
     """
     where = path(which, environ)
-    if where is None or not os.path.lexists(where):
+    if where is None or not _ours(where):
         return None, ""
     try:
         profile = profiles.load(where, own=True)
@@ -107,6 +109,14 @@ def load(which, environ=os.environ):
     if profile.get("identity") != which:
         return None, f"{where!r} is of another device"
     return profile, ""
+
+
+def _ours(where):
+    """Whether there is something that this user can see and owns."""
+    try:
+        return os.lstat(where).st_uid == os.geteuid()
+    except (OSError, ValueError):
+        return False
 
 
 def keep(which, found, environ=os.environ):
