@@ -44,7 +44,7 @@ SUITES = (
                      "tests/verbs/test_tune.py tests/verbs/test_calibration.py "
                      "tests/verbs/test_choice.py "
                      "tests/verbs/test_bench_large.py "
-                     "tests/verbs/test_bench_protocols.py", 78, 900),
+                     "tests/verbs/test_bench_protocols.py", 118, 900),
     Suite("progress", 2, "tests/verbs/test_progress.py tests/verbs/test_progress_lost.py "
                          "tests/verbs/test_overlap.py", 59, 900),
     Suite("hostile", 2, "tests/verbs/test_hostile.py", 60, 900),
