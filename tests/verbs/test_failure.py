@@ -201,7 +201,8 @@ def test_cable_cut_for_less(jobs, cable, place):
         told = jobs.folder / f"told{rank}"
         assert not told.exists(), told.read_text()
     job.kill(2)
-    job.told(0, KILLED)
+    # The first packet that tells may be lost: after a cut, neighbours ask each other's addresses.
+    job.told(0, cable.bound * limit + SLACK)
     job.end(137, (0, 1))
 
 
