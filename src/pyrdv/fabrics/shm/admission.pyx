@@ -26,6 +26,7 @@ from pyrdv.fabrics.contract cimport (
     FABRIC_AGAIN, FABRIC_FAILED, FABRIC_INVALID, LACK_ACCEPT, lack_ends)
 from pyrdv.fabrics.shm.channel cimport (
     PENDING, inbound_t, peer_t, pending_t, publish32, ring_doorbell, shm_t)
+from pyrdv.fabrics.shm.channels cimport channel_list
 from pyrdv.fabrics.shm.doors cimport address_t, credentials, credentials_t
 from pyrdv.fabrics.shm.lacks cimport (
     CALL_ACCEPT, accept_lacks, doors_free, doors_lack, refused)
@@ -221,10 +222,7 @@ cdef int greet(shm_t *self, int fd, pending_t *place) noexcept nogil:
         return GREET_REFUSED
     peer.into = into
     lack_ends(&self.base, rank, LACK_ACCEPT)
-    into.listed = 1
-    self.inbound[self.inbound_count] = into
-    self.inbound_rank[self.inbound_count] = rank
-    self.inbound_count += 1
+    channel_list(self, into, rank)
     if peer.closing:
         publish32(&into.segment.consumer_bye, 1)
         ring_doorbell(self, fd)

@@ -23,6 +23,10 @@ from pyrdv.fabrics.contract cimport (
     FABRIC_AGAIN, FABRIC_LOST, FABRIC_OK, completion, fabric_t, work_request)
 
 
+cdef extern from "ticks.h" nogil:
+    ctypedef struct ticks_scale:
+        uint64_t per_us
+
 cdef extern from "ring.h" nogil:
     enum:
         SHM_SLOTS
@@ -191,6 +195,7 @@ cdef struct inbound_t:
     int fd
     int pid
     uint32_t tail       # slots freed
+    uint32_t reviewed   # `tail` at the last review
     uint32_t bulk       # size of the bulk area
     uint32_t bulk_tail
     uint32_t polled     # returned by the last poll and not released
@@ -285,13 +290,18 @@ cdef struct shm_t:
     uint8_t mode        # 0: never single copy, 1: if allowed, 2: or fail
     uint8_t owed        # a poll skipped the copying
     uint8_t attention   # maintain has sockets to close or goodbyes to say
+    uint8_t wide        # the next poll looks at all channels (``channels``)
     uint32_t rotation
+    uint32_t calm_rotation
     uint32_t busy_rotation
     uint32_t chain      # serial number of the last chain
     peer_t *peers
-    inbound_t **inbound  # the channels that are polled
+    inbound_t **inbound  # the channels that are polled, the lively ones first (``channels``)
     uint32_t *inbound_rank
     uint32_t inbound_count
+    uint32_t lively_count
+    uint64_t wide_at    # ticks when a poll looked at all of them
+    ticks_scale ticks
     uint32_t *busy      # peers with unfinished nodes
     uint32_t busy_count
     uint32_t *ending    # peers that end

@@ -30,7 +30,7 @@ from pyrdv.fabrics.shm.admission cimport (
     admission_open, admission_timer, admit_all, admit_some, unwatch, watch)
 from pyrdv.fabrics.shm.channel cimport (
     announce_then_look, end_peer, entry_t, glance32, note32, observe32, outbound_t, peer_t,
-    publish32, refresh_room, ring_doorbell, shm_t)
+    publish32, refresh_room, ring_doorbell, shm_t, ticks_scale)
 from pyrdv.fabrics.shm.datapath cimport datapath_ready
 from pyrdv.fabrics.shm.doors cimport address_t, credentials_t, reach
 from pyrdv.fabrics.shm.lacks cimport (
@@ -38,6 +38,9 @@ from pyrdv.fabrics.shm.lacks cimport (
 from pyrdv.fabrics.shm.segment cimport (
     free_inbound, free_outbound, hand_over, prepare_outbound)
 
+
+cdef extern from "ticks.h" nogil:
+    void ticks_learn(ticks_scale *scale)
 
 cdef extern from "<sys/epoll.h>" nogil:
     enum:
@@ -94,7 +97,7 @@ cdef void control_close(shm_t *self) noexcept nogil:
             free_inbound(peer.into)
             peer.into = NULL
     admission_close(self)
-    self.inbound_count = 0
+    self.inbound_count = self.lively_count = 0
     self.busy_count = 0
     self.ending_count = 0
     if self.base.wake_fd >= 0:
@@ -259,6 +262,7 @@ cdef int shm_maintain(fabric_t *base) noexcept nogil:
     cdef uint64_t kind
     cdef int i, happened = 0
     cdef int count = epoll_wait(base.wake_fd, events, EVENTS, 0)
+    ticks_learn(&self.ticks)
     if count < 0 and errno != EINTR:
         # Closed by the program: nobody can be heard any more.
         refused(self, CALL_EPOLL_WAIT)
@@ -325,6 +329,7 @@ cdef int shm_arm(fabric_t *base) noexcept nogil:
         if self.peers[i].out != NULL and room_came(self.peers[i].out):
             ready = True
     if ready:
+        self.wide = 1
         set_waiting(self, 0)
         return FABRIC_AGAIN
     admission_arm(self)

@@ -20,6 +20,7 @@ from pyrdv.fabrics.shm.channel cimport (
     NODE_NEW, SHM_INLINE, SHM_JOBS, SHM_KIND_BULK, SHM_KIND_INLINE, SHM_SLOTS, fail_peer,
     glance32, have_room, inbound_t, node_t, observe32, outbound_t, peer_t, put_packet, return_room,
     shm_bulk_need, shm_bulk_place, shm_slot, shm_t, shm_tail, wake_consumer, wake_producer)
+from pyrdv.fabrics.shm.channels cimport FEW_CHANNELS, channel_unlist, channels_choose
 from pyrdv.fabrics.shm.transfer cimport (
     transfer_add, transfer_flush, transfer_go, transfer_ready, transfer_report, transfer_turn)
 
@@ -228,18 +229,6 @@ cdef bint shm_discard(fabric_t *base, uint32_t peer, uint64_t ident) noexcept no
     return True
 
 
-cdef void unlist(shm_t *self, inbound_t *into) noexcept nogil:
-    # Nothing comes from this channel any more.
-    cdef uint32_t i
-    into.listed = 0
-    for i in range(self.inbound_count):
-        if self.inbound[i] == into:
-            self.inbound_count -= 1
-            self.inbound[i] = self.inbound[self.inbound_count]
-            self.inbound_rank[i] = self.inbound_rank[self.inbound_count]
-            return
-
-
 cdef bint drained(inbound_t *into) noexcept nogil:
     cdef shm_slot *slot = &into.segment.slots[into.tail & (SHM_SLOTS - 1)]
     return (into.polled == 0 and into.kept_head == into.kept_tail
@@ -273,7 +262,7 @@ cdef int report_ends(shm_t *self, completion *out, int limit) noexcept nogil:
         count += 1
         peer.reported = 1
         if peer.into != NULL:
-            unlist(self, peer.into)
+            channel_unlist(self, peer.into)
         i -= 1
         self.ending_count -= 1
         self.ending[i] = self.ending[self.ending_count]
@@ -289,8 +278,10 @@ cdef int shm_poll(fabric_t *base, completion *out, int limit) noexcept nogil:
     if self.finished != NULL:
         found = transfer_report(self, out, limit)
     before = found
+    self.rotation += 1
+    if count > FEW_CHANNELS:
+        count = channels_choose(self)
     if count:
-        self.rotation += 1
         index = self.rotation % count
     for _k in range(count):
         into = self.inbound[index]

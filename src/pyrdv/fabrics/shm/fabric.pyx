@@ -14,7 +14,7 @@ from pyrdv.fabrics.contract cimport (
 from pyrdv.fabrics.shm.admission cimport close_public
 from pyrdv.fabrics.shm.channel cimport (
     MAY_BOTH, NODES, SHM_MAGIC, SHM_VERSION, inbound_t, node_t, peer_t,
-    shm_bulk_size, shm_packet_max)
+    shm_bulk_size, shm_packet_max, ticks_scale)
 from pyrdv.fabrics.shm.control cimport (
     control_close, control_open, shm_arm, shm_connect, shm_deregister, shm_disarm,
     shm_disconnect, shm_maintain, shm_register, shm_signals, shm_watch)
@@ -26,6 +26,9 @@ from pyrdv.fabrics.shm.rights cimport may_copy
 from pyrdv import shortage
 from pyrdv.errors import ResourceError
 
+
+cdef extern from "ticks.h" nogil:
+    void ticks_begin(ticks_scale *scale)
 
 cdef extern from "<sys/prctl.h>" nogil:
     int PR_SET_PTRACER
@@ -111,6 +114,7 @@ cdef class ShmFabric(Fabric):
             CAP_LOCAL | CAP_POLLED | CAP_FREE_SINK | (CAP_SINGLE_COPY if self.state.mode else 0))
         digest = blake2b(b"pyrdv shm " + token, digest_size=32).digest()
         memcpy(self.state.token, <const uint8_t *> digest, 32)
+        ticks_begin(&self.state.ticks)
         self.state.mark = int.from_bytes(os.urandom(8), "little") | 1
         self._reserve()
         self._listen()

@@ -94,7 +94,7 @@ cdef bint help_one(shm_t *self, inbound_t *into) noexcept nogil:
 
 cdef bint help_turn(shm_t *self) noexcept nogil:
     # One chunk for one peer, peers in rotation.
-    cdef uint32_t k, index, count = self.inbound_count
+    cdef uint32_t k, index, count = self.lively_count
     cdef inbound_t *into
     cdef int moved
     for k in range(count):
