@@ -20,6 +20,7 @@ from pyrdv.engine.protocols.placed cimport place_drop
 from pyrdv.engine.protocols.rendezvous_put cimport (
     predicted, revoke_needed, revoke_start, rtr_offer)
 from pyrdv.engine.protocols.table cimport protocol_table, table_t
+from pyrdv.engine.protocols.lanes cimport passing
 from pyrdv.engine.state cimport (
     ANY_PEER, OP_CANCELLED, OP_COMPLETE, OP_LACKING, OP_MATCH, OP_NOT_REGISTERED, OP_NO_MEMORY,
     OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING, OP_RECV, OP_REGISTERED, OP_SEND,
@@ -401,7 +402,7 @@ cdef bint engine_room(engine_t *e, op_t *op, uint32_t generation, char **room,
             and not op.flags & OP_REGISTERED \
             and (op.state == OP_POSTED or op.state == OP_PIPING):
         if op.state == OP_PIPING:
-            begin = op.lane.offset
+            begin = passing(op).lane.offset
         room[0] = op.buffer + begin
         length[0] = (op.length if op.state == OP_POSTED else min(op.total, op.length)) - begin
         # How much will come into a posted one is not known.

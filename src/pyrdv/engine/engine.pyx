@@ -11,7 +11,7 @@ from pyrdv.engine.calls cimport (
     call_begin, call_end, counts_t, engine_cancel, engine_counts, engine_lock, engine_probe,
     engine_release, engine_unlock, envelope_t)
 from pyrdv.engine.choice.costs cimport figures_configure
-from pyrdv.engine.lanes cimport lanes_configure
+from pyrdv.engine.protocols.lanes cimport lanes_close, lanes_configure
 from pyrdv.engine.looking cimport look_every
 from pyrdv.engine.matching cimport index_free
 from pyrdv.engine.op cimport cache_open, pools_free
@@ -21,10 +21,10 @@ from pyrdv.engine.protocols.finish cimport finish_tell
 from pyrdv.engine.sleeping cimport call_sleepers
 from pyrdv.engine.speculation.policies cimport policy_choose, policy_free
 from pyrdv.engine.state cimport (
-    ANY_PEER, ANY_TAG_, FABRICS_MAX, OP_CANCELLING, OP_COMPLETE, OP_ENDED, OP_FREE,
+    ANY_PEER, ANY_TAG_, FABRICS_MAX, OPS_PER_SLAB, OP_CANCELLING, OP_COMPLETE, OP_ENDED, OP_FREE,
     OP_LACKING, OP_LANDING, OP_LANELESS, OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING,
-    OP_READY, OP_SEND, OP_WAITING, OP_WRITING, OPS_PER_SLAB, PEER_NEW, PEER_SELF, PEER_UP,
-    PROMISE_NONE, call_t, engine_t, op_t, peer_t, ticks_scale)
+    OP_READY, OP_SEND, OP_WAITING, OP_WRITING, PEER_NEW, PEER_SELF, PEER_UP, PROMISE_NONE, call_t,
+    engine_t, op_t, peer_t, ticks_scale)
 from pyrdv.engine.step cimport maintain, turn
 from pyrdv.engine.trace cimport trace_close, trace_end, trace_start
 from pyrdv.fabrics.contract cimport EVENT_CLOSED, EVENT_LOST
@@ -117,7 +117,7 @@ cdef class Engine:
     debug : bool
         Assert rules at run time, and make steps of calls by themselves, as a signal would.
     **pipeline
-        Those of `pyrdv.engine.lanes.DEFAULTS`.
+        Those of `pyrdv.engine.protocols.lanes.DEFAULTS`.
 
     Raises
     ------
@@ -185,6 +185,7 @@ cdef class Engine:
             close(self.c.local_fd)
         if self.c.wait_fd >= 0:
             close(self.c.wait_fd)
+        lanes_close(self.c)
         pools_free(self.c)
         index_free(&self.c.posted)
         index_free(&self.c.unexpected)

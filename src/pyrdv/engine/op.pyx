@@ -16,10 +16,11 @@ from libc.string cimport memset
 from pyrdv.engine.calling cimport call_proven
 from pyrdv.engine.event cimport TRACE_COMPLETE, TRACE_REGISTER
 from pyrdv.engine.lost cimport op_fails
+from pyrdv.engine.protocols.lanes cimport passing_ends
 from pyrdv.engine.state cimport (
-    DATA_CLASSES, MESSAGES_LOW, OFFERS_LOW, OP_COMPLETE, OP_FREE, OP_NO_MEMORY, OP_NOT_REGISTERED,
-    OP_PEER_LOST, OP_RECV, OP_REGISTERED, OP_SEND, OPS_PER_SLAB, PROMISE_NONE, PROTOCOL_EAGER,
-    PROTOCOL_NONE, REASON_NONE, call_t, engine_t, message_t, offer_t, op_t)
+    DATA_CLASSES, MESSAGES_LOW, OFFERS_LOW, OPS_PER_SLAB, OP_COMPLETE, OP_FREE, OP_NOT_REGISTERED,
+    OP_NO_MEMORY, OP_PEER_LOST, OP_RECV, OP_REGISTERED, OP_SEND, PROMISE_NONE, PROTOCOL_EAGER,
+    PROTOCOL_NONE, PROTOCOL_PIPELINE, REASON_NONE, call_t, engine_t, message_t, offer_t, op_t)
 from pyrdv.engine.choice.waiting cimport waiting_never
 from pyrdv.engine.trace cimport trace_got, trace_op
 from pyrdv.engine.wire cimport WIRE_HEADER
@@ -110,7 +111,7 @@ cdef op_t *op_new(call_t *call, int kind, uint32_t peer, uint32_t context, int32
     op.line = e.trace.line
     op.told = 0
     op.message = NULL
-    op.lane = NULL
+    memset(&op.own[0], 0, sizeof(op.own))
     op.owner = NULL
     op.mapping = NULL
     return op
@@ -165,10 +166,8 @@ cdef void op_matched(engine_t *e, op_t *op, uint32_t source, int32_t tag, uint64
 
 cdef void op_complete(engine_t *e, op_t *op, int error) noexcept nogil:
     op_disown(e, op)
-    if op.lane != NULL:
-        # The lane may still have WRITEs under way, from memory of its own.
-        op.lane.op = NULL
-        op.lane = NULL
+    if op.protocol == PROTOCOL_PIPELINE:
+        passing_ends(op)
     if op.born:
         waiting_never(e, op)
     if error == OP_PEER_LOST:

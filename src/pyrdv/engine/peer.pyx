@@ -23,6 +23,7 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from pyrdv.engine.calling cimport call_proven
 from pyrdv.engine.control cimport credits_told
 from pyrdv.engine.event cimport TRACE_QUEUE
+from pyrdv.engine.protocols.lanes cimport lanes_abandon
 from pyrdv.engine.state cimport (
     OP_LACKING, OP_PEER_LOST, OP_QUEUED, OP_READY, PEER_CLOSED, PEER_DEAF, PEER_LOST, PEER_NEW,
     PEER_UP, call_t, engine_t, op_t, peer_t)
@@ -66,9 +67,7 @@ cdef void peers_abandon(engine_t *e) noexcept nogil:
     e.fabric_count = 0
     e.active = NULL
     e.calling = NULL
-    e.lanes_used = NULL
-    e.laneless = NULL
-    e.pieces = 0
+    lanes_abandon(e)
     for rank in range(e.size):
         p = &e.peers[rank]
         if p.state == PEER_NEW or p.state == PEER_UP:

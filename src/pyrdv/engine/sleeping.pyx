@@ -97,7 +97,7 @@ cdef inline void tell_watcher(engine_t *e) noexcept nogil:
 
 cdef bint arm_fabrics(engine_t *e) noexcept nogil:
     cdef int i
-    cdef bint quiet = not (e.starved or e.lane_work or e.unsettled)
+    cdef bint quiet = not (e.starved or e.pieces_due or e.unsettled)
     for i in range(e.fabric_count):
         if e.fabrics[i].ops.arm(e.fabrics[i]) != FABRIC_OK:
             quiet = False
@@ -148,7 +148,7 @@ cdef int step_alone(engine_t *e) noexcept nogil:
     cdef int happened = step(e)
     if happened:
         trace_event(e, TRACE_ALONE, ANY_PEER)
-    if others_sleep(e) and (happened or e.lane_work or e.epoch != epoch
+    if others_sleep(e) and (happened or e.pieces_due or e.epoch != epoch
                             or e.starved != starved or e.calling != calling):
         call_sleepers(e)
     return happened
@@ -172,7 +172,7 @@ cdef int64_t watch_fabrics(engine_t *e) noexcept nogil:
     e.stirred = 0
     for i in range(e.fabric_count):
         wait = min(wait, e.fabrics[i].ops.watch(e.fabrics[i]))
-    if e.lane_work:
+    if e.pieces_due:
         wait = 0
     if wait == 0 and others_sleep(e):
         # What was to wake them may have been taken from a descriptor.

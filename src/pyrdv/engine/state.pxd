@@ -35,7 +35,6 @@ cdef enum:
     UNIT = 64                   # bytes of one credit unit
     MESSAGE_UNITS = 6           # units that an unexpected message costs beside its data
     OFFERS_LOW = 32             # free offers below which a call refills the pool
-    LANE_BUFFERS = 3            # bounce buffers of one lane
     TELL = 2                    # freed buffers that one packet reports; the sender still holds one
     PATIENT = 2                 # receives in a row that waited: the next one probably will
     POINTS = 8                  # of a piecewise linear function
@@ -191,11 +190,7 @@ cdef struct op_t:
     uint64_t cookie             # the sender's, to be sent back in DONE
     uint64_t remote, remote_key
     message_t *message          # OP_MATCH: what was matched; send to self: what waits
-    lane_t *lane                # superpipeline: what its data passes through, or NULL
-    uint32_t grant_base         # granted sends: fields of GRANT, until there is a lane
-    uint32_t grant_room
-    uint32_t grant_block
-    uint8_t grant_flags
+    char own[24]                # what its protocol keeps of it; all 0 at first
     uint8_t waits               # wait_flag
     uint8_t content             # packet_content of the message; receives: after the match
     uint8_t protocol            # protocol_code
@@ -212,40 +207,6 @@ cdef struct op_t:
     uint8_t access              # if OP_REGISTERED: what for (access_flag)
     uint8_t promised            # promise_state
     char peek[24]               # objects that the room does not hold: how they begin (op_matched)
-
-cdef struct lane_t:             # three registered bounce buffers
-    lane_t *next                # of its pool, or of the lanes in use
-    op_t *op                    # whose data passes; NULL: it only waits for its WRITEs to end
-    fabric_t *fabric
-    char *memory                # LANE_BUFFERS buffers of engine.lane_bytes
-    region local
-    uint32_t index              # in engine.lanes
-    uint32_t peer               # rank; receiving: whose WRITEs the region is open to
-    uint8_t receiving
-    uint8_t registered
-    uint8_t granted             # receiving: GRANT was posted
-    uint8_t checked             # flags carry a CRC
-    uint8_t streaming           # copies go past the caches
-    uint32_t block              # bytes of a block and its flag; 0: no flags
-    uint64_t room               # bytes of payload that one buffer of the receiver holds
-    uint32_t base               # number of the first chunk; receiving: counts on from use to use
-    uint32_t filled             # sending: chunks copied into buffers
-    uint32_t posted             # sending: chunks whose WRITE was posted
-    uint8_t busy                # sending: bit i, the WRITE from buffer i is not complete
-    uint32_t taken              # chunks copied out; sending: as TAKEN told
-    uint32_t told               # receiving: of those, told by TAKEN
-    uint64_t offset             # bytes of the message copied in, or out
-    uint64_t noticed            # receiving: bytes of the chunks that CHUNK told of
-    uint64_t within             # receiving: bytes of the present chunk copied out
-    uint64_t lengths[3]         # bytes of the chunk in each buffer; receiving: 0, no CHUNK yet
-    uint64_t chunk              # sending: bytes of the next chunk
-    uint32_t chunk_first        # sending: bytes of the first one
-    uint32_t chunk_growth       # sending: per cent of a chunk that the next one has
-
-cdef struct pool_t:             # lanes of one fabric and direction
-    lane_t *free
-    uint32_t count              # of all, those in use included
-    uint32_t used
 
 cdef struct message_t:
     node_t nodes[4]             # exact, any tag, any source, any both
@@ -436,21 +397,8 @@ cdef struct engine_t:
     uint8_t protocol            # protocol_choice
     uint8_t arrival             # arrival_choice
     uint8_t pieces              # something may be copied by processors, or waits for that
-    uint8_t lane_work           # a turn ended before all that could be copied was
-    uint32_t lane_bytes         # of one bounce buffer
-    uint32_t lanes_most         # per fabric and direction, but that each peer may have one
-    uint32_t lane_block         # bytes of a block and its flag
-    uint32_t chunk_first        # bytes of the first chunk; 0: by the figures
-    uint32_t standing_most      # peers that may have standing buffers, per direction
-    uint32_t standing_count[2]  # and how many have
-    lane_t *standing_free[2]    # lanes of such peers that are gone
-    uint32_t standing_after     # large messages of a peer before it gets them
-    uint32_t lane_count
-    uint32_t lane_limit         # entries of `lanes`
-    lane_t **lanes              # all, by index
-    lane_t *lanes_used
-    pool_t pools[8]             # FABRICS_MAX x (sending, receiving)
-    peer_t *laneless            # peers with operations that wait for a lane
+    uint8_t pieces_due          # a turn ended before all that could be copied was
+    void *lanes                 # lanes_t (``protocols/lanes``)
     offer_t *offer_free
     uint32_t offer_free_count
     message_t *message_free

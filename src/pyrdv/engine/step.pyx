@@ -343,7 +343,7 @@ cdef int keep_moving(call_t *call) noexcept nogil:
     # A call that comes rarely must not move one chunk each time.
     cdef int happened = 0
     cdef int more = 0
-    while (e.moving and e.polled or e.lane_work) and more < TURN_MOVES:
+    while (e.moving and e.polled or e.pieces_due) and more < TURN_MOVES:
         happened += call_step(call)
         more += 1
     return happened

@@ -11,9 +11,10 @@ from pyrdv.engine.digest cimport mix
 from pyrdv.engine.protocols.superpipeline cimport pipe_peer
 from pyrdv.engine.protocols.table cimport protocol_table, table_t
 from pyrdv.engine.schedule.plan cimport schedule_t
+from pyrdv.engine.protocols.lanes cimport lane_t, lanes_of
 from pyrdv.engine.state cimport (
-    ANY_PEER, ANY_TAG_, PROTOCOL_PLACED, OP_COMPLETE, OP_FREE, OP_POSTED, OPS_PER_SLAB,
-    PAIR_UNANSWERED, engine_t, lane_t, message_t, node_t, op_t, peer_t)
+    ANY_PEER, ANY_TAG_, OPS_PER_SLAB, OP_COMPLETE, OP_FREE, OP_POSTED, PAIR_UNANSWERED,
+    PROTOCOL_PLACED, engine_t, message_t, node_t, op_t, peer_t)
 
 
 cdef const table_t *TABLE = protocol_table()
@@ -130,15 +131,15 @@ cdef void mix_lane(uint64_t *h, const lane_t *lane) noexcept nogil:
 
 cdef void mix_lanes(uint64_t *h, engine_t *e) noexcept nogil:
     cdef uint32_t i
-    cdef const lane_t *lane = e.lanes_used
-    cdef const peer_t *p = e.laneless
+    cdef const lane_t *lane = lanes_of(e).used
+    cdef const peer_t *p = lanes_of(e).waiting
     while lane != NULL:
         mix_lane(h, lane)
         lane = lane.next
-    mix(h, e.lane_count)
-    for i in range(e.lane_count):
+    mix(h, lanes_of(e).count)
+    for i in range(lanes_of(e).count):
         # Whose WRITEs a free one is open to, and where it goes on counting.
-        mix(h, <uint64_t> e.lanes[i].peer << 32 | e.lanes[i].base)
+        mix(h, <uint64_t> lanes_of(e).all[i].peer << 32 | lanes_of(e).all[i].base)
     while p != NULL:
         mix(h, p.rank)
         p = pipe_peer(p).next

@@ -20,6 +20,7 @@ from libc.string cimport memcmp
 from pyrdv.engine.calls cimport engine_lock, engine_turn, engine_unlock
 from pyrdv.engine.engine cimport Engine
 from pyrdv.engine.sleeping cimport sleep_finish, sleep_prepare
+from pyrdv.engine.protocols.lanes cimport lanes_of
 from pyrdv.engine.state cimport engine_t
 from pyrdv.instruments.sim.core cimport sim_rank
 from pyrdv.progress.contract cimport progress_enters, progress_leaves
@@ -60,7 +61,7 @@ cdef inline bint among(const void *address, const void *begin, size_t size) noex
 
 
 cdef uint64_t pools(const engine_t *e) noexcept nogil:
-    return e.slab_bytes + e.op_slab_count + e.posted.mask + e.unexpected.mask + e.lane_count
+    return e.slab_bytes + e.op_slab_count + e.posted.mask + e.unexpected.mask + lanes_of(e).count
 
 
 cdef void hit(aim_t *a) noexcept nogil:
@@ -195,7 +196,7 @@ cdef class Striker:
         if f != NULL:
             mine = (f.armed, strike_due(f.pulse.timer), f.inside, f.watched.count,
                     self.mode.c.owner == f)
-        return (*mine, e.stirred, e.unsettled, e.lane_work, e.listening, e.sleepers, e.called,
+        return (*mine, e.stirred, e.unsettled, e.pieces_due, e.listening, e.sleepers, e.called,
                 self.mode.c.base.watching, rank.armed, descriptor_readable(e.wait_fd),
                 descriptor_readable(e.local_fd))
 

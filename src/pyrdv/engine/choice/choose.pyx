@@ -30,7 +30,7 @@ from pyrdv.engine.choice.costs cimport fabric_index, figures_place
 from pyrdv.engine.choice.rule cimport decision_t, facts_t, rule_place, rule_read
 from pyrdv.engine.choice.waiting cimport waiting_here
 from pyrdv.engine.event cimport TRACE_CHOOSE, TRACE_CREDIT
-from pyrdv.engine.lanes cimport lane_idle, lane_reserve, lanes_keep
+from pyrdv.engine.protocols.lanes cimport lane_idle, lane_reserve, lanes_keep, lanes_of
 from pyrdv.engine.op cimport op_register, op_sinks, op_wanted
 from pyrdv.engine.peer cimport eager_limit
 from pyrdv.engine.protocols.placed cimport (
@@ -283,7 +283,7 @@ cdef int choose_receive(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
 
 cdef void place_missed(engine_t *e, peer_t *p, uint64_t length) noexcept nogil:
     cdef double placing, reading
-    if e.protocol == CHOICE_GET or not eager_limit(e, p.fabric) < length <= e.lane_bytes \
+    if e.protocol == CHOICE_GET or not eager_limit(e, p.fabric) < length <= lanes_of(e).bytes \
             or not place_able(e, p):
         return
     if e.protocol == CHOICE_PIPELINE or figures_place(&e.figures[fabric_index(e, p)], length,

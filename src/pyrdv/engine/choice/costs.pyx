@@ -13,6 +13,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 
 from pyrdv.engine.protocols.chunks cimport first_of
+from pyrdv.engine.protocols.lanes cimport lanes_of
 from pyrdv.engine.state cimport POINTS, engine_t, figures_t, line_t, peer_t
 
 
@@ -165,7 +166,7 @@ cdef int figures_configure(engine_t *e, object profiles) except -1:
         e.figures[i].chunk_growth = CHUNK_GROWTH
     for i, profile in enumerate(profiles):
         if i < e.fabric_count and profile is not None:
-            figures_fill(&e.figures[i], profile, e.lane_bytes)
+            figures_fill(&e.figures[i], profile, lanes_of(e).bytes)
     return 0
 
 

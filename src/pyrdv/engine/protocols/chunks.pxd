@@ -7,6 +7,7 @@ the flags are checked, else 0.  A last block that is short has no flag.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
+from pyrdv.engine.protocols.lanes cimport lanes_of
 from pyrdv.engine.state cimport ARRIVAL_FLAGS, ARRIVAL_NOTICE, engine_t
 from pyrdv.fabrics.contract cimport CAP_ORDERED, CAP_SOFT, fabric_t
 
@@ -41,10 +42,10 @@ cdef inline uint32_t layout(engine_t *e, const fabric_t *fabric, uint8_t *checke
     cdef bint ordered = fabric.capabilities & CAP_ORDERED
     checked[0] = 0
     if e.arrival == ARRIVAL_NOTICE or e.arrival != ARRIVAL_FLAGS and not ordered \
-            or fabric.transfer_max < e.lane_block:
+            or fabric.transfer_max < lanes_of(e).block:
         return 0
     checked[0] = not ordered
-    return e.lane_block
+    return lanes_of(e).block
 
 
 cdef inline uint32_t first_of(uint32_t capabilities) noexcept nogil:

@@ -7,7 +7,7 @@ synchronous eager message, after the receive was matched and has its data.
 """
 from pyrdv.engine.calling cimport peer_call
 from pyrdv.engine.control cimport control_post, header_fill
-from pyrdv.engine.lanes cimport lane_idle, lane_through
+from pyrdv.engine.protocols.lanes cimport lane_idle, lane_through
 from pyrdv.engine.op cimport op_complete, op_fit, op_lookup, op_wanted
 from pyrdv.engine.peer cimport ready_append
 from pyrdv.engine.protocols.contract cimport (

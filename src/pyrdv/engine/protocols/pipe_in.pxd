@@ -2,7 +2,8 @@
 """Superpipeline, the receiver's side.  Step-safe, under the lock."""
 from libc.stdint cimport uint64_t
 
-from pyrdv.engine.state cimport engine_t, lane_t, op_t, peer_t
+from pyrdv.engine.protocols.lanes cimport lane_t
+from pyrdv.engine.state cimport engine_t, op_t, peer_t
 from pyrdv.engine.wire cimport header_t
 
 # Matched receive `op` takes its data through a lane, now or later.

@@ -8,15 +8,16 @@ from libc.string cimport memset
 
 from pyrdv.engine.control cimport control_post, header_fill
 from pyrdv.engine.copying cimport copy_checked, copy_past_caches, copy_plain
-from pyrdv.engine.lanes cimport lane_buffer, lane_free, lane_take, lane_wait
+from pyrdv.engine.protocols.lanes cimport (
+    LANE_BUFFERS, lane_buffer, lane_free, lane_t, lane_take, lane_wait, lanes_of, passing)
 from pyrdv.engine.op cimport op_complete, op_cookie, op_lookup, op_wanted
 from pyrdv.engine.protocols.chunks cimport layout, least, payload_of, unit_of
 from pyrdv.engine.protocols.contract cimport VERDICT_ILLEGAL, VERDICT_TAKEN
 from pyrdv.engine.protocols.done cimport done_start
 from pyrdv.engine.protocols.superpipeline cimport pipe_peer
 from pyrdv.engine.state cimport (
-    LANE_BUFFERS, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST, OP_PIPING, OP_RECV, OP_REFUSED,
-    PAIR_ACK, PEER_NEW, PEER_UP, PROTOCOL_PIPELINE, TELL, engine_t, lane_t, op_t, peer_t)
+    OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST, OP_PIPING, OP_RECV, OP_REFUSED, PAIR_ACK, PEER_NEW,
+    PEER_UP, PROTOCOL_PIPELINE, TELL, engine_t, op_t, peer_t)
 from pyrdv.engine.wire cimport (
     PACKET_CHECKED, PACKET_GRANT, PACKET_REFUSED, PACKET_TAKEN, WIRE_GRANT, WIRE_HEADER, grant_t,
     header_t)
@@ -34,15 +35,15 @@ cdef void receive_refused(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
 
 
 cdef void receive_begin(engine_t *e, op_t *op) noexcept nogil:
-    cdef lane_t *lane = op.lane
+    cdef lane_t *lane = passing(op).lane
     cdef uint32_t block = layout(e, lane.fabric, &lane.checked)
     op.state = OP_PIPING
     lane.streaming = copy_past_caches(op_wanted(op))
     if block != lane.block:
         # Data may stand where flags will (Q3).
-        memset(lane.memory, 0, <uint64_t> LANE_BUFFERS * e.lane_bytes)
+        memset(lane.memory, 0, <uint64_t> LANE_BUFFERS * lanes_of(e).bytes)
         lane.block = block
-    lane.room = payload_of(e.lane_bytes, block)
+    lane.room = payload_of(lanes_of(e).bytes, block)
 
 
 cdef void pipe_receive(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
@@ -65,7 +66,7 @@ cdef int grant_post(engine_t *e, peer_t *p, lane_t *lane) noexcept nogil:
     cdef grant_t g
     cdef int status
     cdef op_t *op = lane.op
-    header_fill(p, &g.header, PACKET_GRANT, e.lane_bytes, <int32_t> lane.block, op_wanted(op),
+    header_fill(p, &g.header, PACKET_GRANT, lanes_of(e).bytes, <int32_t> lane.block, op_wanted(op),
                 op.cookie)
     g.header.sequence = lane.base
     g.header.flags = PACKET_CHECKED if lane.checked else 0
@@ -98,9 +99,9 @@ cdef int chunk_arrived(engine_t *e, peer_t *p, const header_t *h, const void *da
     cdef lane_t *lane
     cdef uint32_t ahead
     if op == NULL or op.kind != OP_RECV or op.state != OP_PIPING or op.source != p.rank \
-            or not op.lane.granted:
+            or not passing(op).lane.granted:
         return VERDICT_ILLEGAL
-    lane = op.lane
+    lane = passing(op).lane
     if h.flags & PACKET_REFUSED:
         if h.length:
             return VERDICT_ILLEGAL
@@ -189,7 +190,7 @@ cdef int receive_turn(engine_t *e, peer_t *p, lane_t *lane, uint64_t *budget) no
         lane.within = 0
         lane.taken += 1
         if lane.offset == op_wanted(op):
-            op.lane = NULL
+            passing(op).lane = NULL
             lane_free(e, lane)
             done_start(e, p, op)
             return happened + 1
@@ -198,5 +199,5 @@ cdef int receive_turn(engine_t *e, peer_t *p, lane_t *lane, uint64_t *budget) no
     if lane.taken - lane.told >= TELL and lane.noticed < op_wanted(op):
         happened += taken_post(e, p, lane) == FABRIC_OK
     if budget[0] == 0:
-        e.lane_work = 1
+        e.pieces_due = 1
     return happened

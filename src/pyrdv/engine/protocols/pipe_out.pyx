@@ -9,8 +9,9 @@ from libc.string cimport memset
 from pyrdv.engine.control cimport control_post, control_request, header_fill
 from pyrdv.engine.copying cimport copy_checked, copy_plain
 from pyrdv.engine.event cimport TRACE_BEGIN, TRACE_END
-from pyrdv.engine.lanes cimport (
-    lane_buffer, lane_early, lane_free, lane_id, lane_lookup, lane_take, lane_wait)
+from pyrdv.engine.protocols.lanes cimport (
+    LANE_BUFFERS, lane_buffer, lane_early, lane_free, lane_id, lane_lookup, lane_t, lane_take,
+    lane_wait, lanes_of, passing)
 from pyrdv.engine.op cimport op_complete, op_lookup
 from pyrdv.engine.peer cimport ready_append
 from pyrdv.engine.protocols.chunks cimport (
@@ -20,8 +21,8 @@ from pyrdv.engine.protocols.contract cimport (
 from pyrdv.engine.protocols.placed cimport place_lane
 from pyrdv.engine.protocols.superpipeline cimport pipe_peer
 from pyrdv.engine.state cimport (
-    LANE_BUFFERS, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST, OP_PIPING, OP_REFUSED,
-    OP_SEND, OP_WAITING, PEER_UP, PROTOCOL_PIPELINE, REASON_PEER, engine_t, lane_t, op_t, peer_t)
+    OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST, OP_PIPING, OP_REFUSED, OP_SEND, OP_WAITING,
+    PEER_UP, PROTOCOL_PIPELINE, REASON_PEER, engine_t, op_t, peer_t)
 from pyrdv.engine.trace cimport trace_op
 from pyrdv.engine.wire cimport (
     PACKET_CHECKED, PACKET_CHUNK, PACKET_REFUSED, WIRE_HEADER, grant_t, header_t)
@@ -37,7 +38,7 @@ cdef extern from "order.h" nogil:
 cdef uint64_t chunk_next(engine_t *e, lane_t *lane, uint64_t left) noexcept nogil:
     """Bytes of the chunk that follows, and how long the one after that may be."""
     cdef uint64_t unit = unit_of(lane.block)
-    cdef uint64_t room = least(payload_of(e.lane_bytes, lane.block), lane.room)
+    cdef uint64_t room = least(payload_of(lanes_of(e).bytes, lane.block), lane.room)
     cdef uint64_t now
     room = least(room, payload_of(lane.fabric.transfer_max, lane.block))
     if lane.chunk == 0:
@@ -87,10 +88,10 @@ cdef void pipe_announced(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     if op.length == 0 or not lane_early(e, p, op):
         return
     # A guess: what GRANT tells may differ, and is likely what this side would say.
-    lane = op.lane
+    lane = passing(op).lane
     lane.base = 0
     lane.block = layout(e, lane.fabric, &lane.checked)
-    lane.room = payload_of(e.lane_bytes, lane.block)
+    lane.room = payload_of(lanes_of(e).bytes, lane.block)
     fill(e, lane, chunk_next(e, lane, op.length))
 
 
@@ -108,16 +109,16 @@ cdef void number_blocks(engine_t *e, lane_t *lane) noexcept nogil:
 
 cdef void send_begin(engine_t *e, op_t *op) noexcept nogil:
     """A granted send has its lane."""
-    cdef lane_t *lane = op.lane
-    cdef uint8_t checked = op.grant_flags & PACKET_CHECKED != 0
-    cdef uint64_t room = payload_of(op.grant_room, op.grant_block)
+    cdef lane_t *lane = passing(op).lane
+    cdef uint8_t checked = passing(op).flags & PACKET_CHECKED != 0
+    cdef uint64_t room = payload_of(passing(op).room, passing(op).block)
     op.state = OP_PIPING
-    lane.base = op.grant_base
-    if lane.filled and (lane.block != op.grant_block or lane.checked != checked
+    lane.base = passing(op).base
+    if lane.filled and (lane.block != passing(op).block or lane.checked != checked
                         or lane.lengths[0] > room or lane.lengths[0] > op.total):
         lane.filled = 0
         lane.offset = lane.chunk = 0
-    lane.block = op.grant_block
+    lane.block = passing(op).block
     lane.checked = checked
     lane.room = room
     if lane.filled and lane.block:
@@ -131,7 +132,7 @@ cdef bint grant_legal(engine_t *e, peer_t *p, const grant_t *g) noexcept nogil:
     if h.context == 0 or h.length == 0:
         return False
     return block == 0 or (block >= 2 * FLAG and block % FLAG == 0 and block <= h.context
-                          and block <= e.lane_bytes and block <= p.fabric.transfer_max)
+                          and block <= lanes_of(e).bytes and block <= p.fabric.transfer_max)
 
 
 cdef int grant_arrived(engine_t *e, peer_t *p, const header_t *h, const void *data) noexcept nogil:
@@ -150,12 +151,12 @@ cdef int grant_arrived(engine_t *e, peer_t *p, const header_t *h, const void *da
     op.cookie = g.receive
     op.remote = g.address
     op.remote_key = g.key
-    op.grant_base = h.sequence
-    op.grant_room = h.context
-    op.grant_block = <uint32_t> h.tag
-    op.grant_flags = h.flags
+    passing(op).base = h.sequence
+    passing(op).room = h.context
+    passing(op).block = <uint32_t> h.tag
+    passing(op).flags = h.flags
     e.counters.sends_piped += 1
-    if op.lane == NULL:
+    if passing(op).lane == NULL:
         status = FABRIC_AGAIN
         if pipe_peer(p).head[0] == NULL:
             status = lane_take(e, p, op, False)
@@ -180,10 +181,10 @@ cdef int taken_arrived(engine_t *e, peer_t *p, const header_t *h, const void *da
     cdef uint32_t taken
     if op == NULL or op.kind != OP_SEND or op.peer != p.rank or op.state != OP_PIPING:
         return VERDICT_ILLEGAL
-    taken = h.sequence - op.lane.base
-    if taken <= op.lane.taken or taken > op.lane.posted:
+    taken = h.sequence - passing(op).lane.base
+    if taken <= passing(op).lane.taken or taken > passing(op).lane.posted:
         return VERDICT_ILLEGAL
-    op.lane.taken = taken
+    passing(op).lane.taken = taken
     return VERDICT_TAKEN
 
 
@@ -199,7 +200,7 @@ cdef int chunk_post(engine_t *e, peer_t *p, lane_t *lane) noexcept nogil:
     wr[0].flags = WR_SIGNALED
     wr[0].local = lane_buffer(e, lane, lane.posted)
     wr[0].local_key = lane.local.key
-    wr[0].remote = op.remote + <uint64_t> (number % LANE_BUFFERS) * op.grant_room
+    wr[0].remote = op.remote + <uint64_t> (number % LANE_BUFFERS) * passing(op).room
     wr[0].remote_key = op.remote_key
     wr[0].length = space_of(length, lane.block)
     wr[0].id = lane_id(lane, lane.posted % LANE_BUFFERS)
@@ -223,7 +224,7 @@ cdef int pipe_refuse(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     cdef int status = FABRIC_LOST
     if p.state == PEER_UP:
         header_fill(p, &h, PACKET_CHUNK, 0, 0, 0, op.cookie)
-        h.sequence = op.grant_base
+        h.sequence = passing(op).base
         h.flags = PACKET_REFUSED
         status = control_post(p, &h, WIRE_HEADER)
         if status == FABRIC_OK:
@@ -244,7 +245,7 @@ cdef int send_turn(engine_t *e, peer_t *p, lane_t *lane, uint64_t *budget) noexc
         # Only when no WRITE is under way (F4).
         if lane.busy:
             return 0
-        op.lane = NULL
+        passing(op).lane = NULL
         lane_free(e, lane)
         ready_append(e, p, op)
         return 1
@@ -260,7 +261,7 @@ cdef int send_turn(engine_t *e, peer_t *p, lane_t *lane, uint64_t *budget) noexc
         elif lane.offset < op.total and lane.filled - lane.posted < LANE_BUFFERS \
                 and not lane.busy >> lane.filled % LANE_BUFFERS & 1:
             if budget[0] == 0:
-                e.lane_work = 1
+                e.pieces_due = 1
                 break
             length = chunk_next(e, lane, op.total - lane.offset)
             fill(e, lane, length)

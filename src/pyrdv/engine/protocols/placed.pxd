@@ -4,7 +4,8 @@ Step-safe unless marked *call*."""
 from libc.stdint cimport uint64_t
 
 from pyrdv.engine.protocols.contract cimport protocol_t
-from pyrdv.engine.state cimport engine_t, lane_t, op_t, peer_t
+from pyrdv.engine.protocols.lanes cimport lane_t
+from pyrdv.engine.state cimport engine_t, op_t, peer_t
 
 # Do messages with `p` have this protocol at all?  The same on both sides.
 cdef bint place_able(const engine_t *e, const peer_t *p) noexcept nogil

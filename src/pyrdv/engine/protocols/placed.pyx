@@ -40,7 +40,8 @@ from pyrdv.engine.control cimport control_post, control_request, header_fill
 from pyrdv.engine.copying cimport copy_past_caches, copy_plain
 from pyrdv.engine.digest cimport mix
 from pyrdv.engine.event cimport TRACE_ANNOUNCE
-from pyrdv.engine.lanes cimport lane_buffer, lane_id, lane_stand, lane_unstand
+from pyrdv.engine.protocols.lanes cimport (
+    LANE_BUFFERS, lane_buffer, lane_id, lane_stand, lane_t, lane_unstand, lanes_of)
 from pyrdv.engine.matching cimport message_keep, posted_find, posted_remove
 from pyrdv.engine.op cimport (
     message_new, message_release, op_complete, op_cookie, op_fit, op_matched)
@@ -49,8 +50,8 @@ from pyrdv.engine.protocols.contract cimport (
     VERDICT_ILLEGAL, VERDICT_KEPT, VERDICT_TAKEN, protocol_t)
 from pyrdv.engine.protocols.done cimport done_start
 from pyrdv.engine.state cimport (
-    LANE_BUFFERS, OP_OFFERED, OP_RECV, OP_SYNC, OP_WAITING, PEER_NEW, PEER_UP, PROTOCOL_PLACED,
-    REASON_PEER, TELL, call_t, engine_t, lane_t, message_t, op_t, peer_t)
+    OP_OFFERED, OP_RECV, OP_SYNC, OP_WAITING, PEER_NEW, PEER_UP, PROTOCOL_PLACED, REASON_PEER, TELL,
+    call_t, engine_t, message_t, op_t, peer_t)
 from pyrdv.engine.trace cimport trace_op
 from pyrdv.engine.wire cimport (
     PACKET_ADVICE, PACKET_PLACED, PACKET_STAND, PACKET_SYNC, WIRE_HEADER, WIRE_RTS, header_t, rts_t)
@@ -101,8 +102,8 @@ cdef bint place_able(const engine_t *e, const peer_t *p) noexcept nogil:
 
 cdef bint place_welcome(const engine_t *e, const peer_t *p, uint64_t length) noexcept nogil:
     cdef const standing_t *s = receiving(p)
-    return place_able(e, p) and length <= e.lane_bytes and s.state != STAND_NEVER \
-        and (s.state != STAND_NONE or e.standing_count[1] < e.standing_most)
+    return place_able(e, p) and length <= lanes_of(e).bytes and s.state != STAND_NEVER \
+        and (s.state != STAND_NONE or lanes_of(e).standing_count[1] < lanes_of(e).standing_most)
 
 
 # The sender's side -------------------------------------------------------------
@@ -179,7 +180,7 @@ cdef int stand_arrived(engine_t *e, peer_t *p, const header_t *h, const void *da
     if s.state != STAND_NONE or p.finished or h.context == 0 or not place_able(e, p):
         return VERDICT_ILLEGAL
     s.stride = h.context
-    s.bytes = <uint32_t> min(<uint64_t> min(s.stride, e.lane_bytes), p.fabric.transfer_max)
+    s.bytes = <uint32_t> min(<uint64_t> min(s.stride, lanes_of(e).bytes), p.fabric.transfer_max)
     s.address = stand.address
     s.key = stand.key
     s.state = STAND_WANTED
@@ -194,7 +195,7 @@ cdef void stand_consider(engine_t *e, peer_t *p) noexcept nogil:
     if s.state != STAND_NONE:
         return
     s.large += 1
-    if s.large >= e.standing_after:
+    if s.large >= lanes_of(e).standing_after:
         s.state = STAND_WANTED
         peer_call(e, p)
 
@@ -214,7 +215,7 @@ cdef int stand_act(call_t *call, peer_t *p) noexcept nogil:
         if s.lane == NULL:
             s.state = STAND_NEVER
         elif way:
-            s.bytes = e.lane_bytes
+            s.bytes = lanes_of(e).bytes
             s.state = STAND_OWED
             peer_activate(e, p)
         else:

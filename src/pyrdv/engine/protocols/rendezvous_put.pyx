@@ -36,7 +36,7 @@ from pyrdv.engine.choice.choose cimport choose_offer, offer_for
 from pyrdv.engine.control cimport control_post, control_request, header_fill
 from pyrdv.engine.digest cimport mix
 from pyrdv.engine.event cimport TRACE_ANNOUNCE, TRACE_BEGIN, TRACE_OFFER, TRACE_USED
-from pyrdv.engine.lanes cimport lanes_keep
+from pyrdv.engine.protocols.lanes cimport lanes_keep
 from pyrdv.engine.matching cimport posted_find, posted_remove
 from pyrdv.engine.op cimport (
     op_complete, op_cookie, op_fit, op_lookup, op_matched, op_register)
@@ -46,9 +46,9 @@ from pyrdv.engine.protocols.contract cimport (
 from pyrdv.engine.speculation.history cimport history_forbids, history_sent, history_used
 from pyrdv.engine.speculation.offers cimport offers_clear
 from pyrdv.engine.state cimport (
-    ANY_PEER, ANY_TAG_, OP_CANCELLED, OP_CANCELLING, OP_INVALID, OP_LANDING,
-    OP_OFFERED, OP_PEER_LOST, OP_POSTED, OP_RECV, OP_REFUSED, OP_SEND, OP_WRITING, OPS_PER_SLAB,
-    PEER_NEW, PEER_UP, PROTOCOL_PUT, REASON_OFFER, call_t, engine_t, node_t, offer_t, op_t, peer_t)
+    ANY_PEER, ANY_TAG_, OPS_PER_SLAB, OP_CANCELLED, OP_CANCELLING, OP_INVALID, OP_LANDING,
+    OP_OFFERED, OP_PEER_LOST, OP_POSTED, OP_RECV, OP_REFUSED, OP_SEND, OP_WRITING, PEER_NEW,
+    PEER_UP, PROTOCOL_PUT, REASON_OFFER, call_t, engine_t, node_t, offer_t, op_t, peer_t)
 from pyrdv.engine.trace cimport trace_now, trace_op
 from pyrdv.engine.wire cimport (
     PACKET_ADVICE, PACKET_FIN, PACKET_REFUSED, PACKET_REVOKE, PACKET_REVOKED, PACKET_RTR,

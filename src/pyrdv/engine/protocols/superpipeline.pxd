@@ -1,6 +1,6 @@
 # cython: language_level=3
 """Superpipeline: RTS, GRANT, chunks by WRITE, CHUNK, TAKEN, DONE.  Step-safe, under the lock."""
-from pyrdv.engine.lanes cimport lane_peer_t
+from pyrdv.engine.protocols.lanes cimport lane_peer_t
 from pyrdv.engine.protocols.contract cimport protocol_t
 from pyrdv.engine.state cimport peer_t
 

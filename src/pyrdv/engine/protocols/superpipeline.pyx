@@ -33,14 +33,14 @@ Q3  A flag is a hint that the block may be there, and never the only sign: witho
     fixed places, where no data ever stands: the last block of a message is short, and has none.
 Q4  The receiver ends by DONE, the sender by getting it.  So every RTS has one DONE, or one CHUNK
     that says REFUSED.  A lane outlives its send until all of its WRITEs are complete (F4).
-Q5  A turn copies at most TURN_BYTES; what is left is noted in `lane_work`, and nobody sleeps.
+Q5  A turn copies at most TURN_BYTES; what is left is noted in `pieces_due`, and nobody sleeps.
 """
 from libc.stdint cimport uint64_t
 
 from pyrdv.engine.calling cimport peer_call
 from pyrdv.engine.digest cimport mix
-from pyrdv.engine.lanes cimport (
-    lane_free, lane_next, lane_peer_t, lane_spare, lane_take, lanes_awaited)
+from pyrdv.engine.protocols.lanes cimport (
+    lane_free, lane_next, lane_peer_t, lane_spare, lane_t, lane_take, lanes_awaited, lanes_of)
 from pyrdv.engine.op cimport op_sinks
 from pyrdv.engine.peer cimport eager_limit, peer_activate
 from pyrdv.engine.protocols.contract cimport protocol_t
@@ -52,7 +52,7 @@ from pyrdv.engine.protocols.pipe_out cimport (
 from pyrdv.engine.protocols.rendezvous_get cimport rts_post
 from pyrdv.engine.state cimport (
     ANY_PEER, CHOICE_GET, CHOICE_PIPELINE, OP_LANELESS, OP_PIPING, OP_POSTED, OP_READY, OP_RECV,
-    PEER_NEW, PEER_UP, PROTOCOL_PIPELINE, call_t, engine_t, lane_t, op_t, peer_t)
+    PEER_NEW, PEER_UP, PROTOCOL_PIPELINE, call_t, engine_t, op_t, peer_t)
 from pyrdv.engine.wire cimport (
     PACKET_CHECKED, PACKET_CHUNK, PACKET_GRANT, PACKET_REFUSED, PACKET_TAKEN, WIRE_GRANT,
     WIRE_HEADER)
@@ -91,11 +91,11 @@ cdef int feed(engine_t *e, peer_t *p, bint receiving) noexcept nogil:
 
 
 cdef int feed_all(engine_t *e) noexcept nogil:
-    cdef peer_t *p = e.laneless
+    cdef peer_t *p = lanes_of(e).waiting
     cdef lane_peer_t *own
     cdef peer_t *after
     cdef int count = 0
-    e.laneless = NULL
+    lanes_of(e).waiting = NULL
     while p != NULL:
         own = pipe_peer(p)
         after = own.next
@@ -125,18 +125,18 @@ cdef int lane_turn(engine_t *e, lane_t *lane, uint64_t *budget) noexcept nogil:
 
 
 cdef int pipe_turn(engine_t *e) noexcept nogil:
-    cdef lane_t *lane = e.lanes_used
+    cdef lane_t *lane = lanes_of(e).used
     cdef lane_t *after
     cdef uint64_t budget = TURN_BYTES
     cdef int happened = 0
-    e.lane_work = 0
+    e.pieces_due = 0
     while lane != NULL:
         after = lane.next
         happened += lane_turn(e, lane, &budget)
         lane = after
-    if e.laneless != NULL:
+    if lanes_of(e).waiting != NULL:
         happened += feed_all(e)
-    e.pieces = e.lanes_used != NULL or e.laneless != NULL
+    e.pieces = lanes_of(e).used != NULL or lanes_of(e).waiting != NULL
     return happened
 
 

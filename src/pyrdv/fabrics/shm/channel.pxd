@@ -195,12 +195,12 @@ cdef struct inbound_t:
     int fd
     int pid
     uint32_t tail       # slots freed
-    uint32_t reviewed   # `tail` at the last review
     uint32_t bulk       # size of the bulk area
     uint32_t bulk_tail
     uint32_t polled     # returned by the last poll and not released
     uint32_t length[128]  # of the returned packets: never read twice
-    shm_tail kept[16]   # packets taken from tails
+    shm_tail kept[16]   # packets taken from tails; at a multiple of 8, for they are read here
+    uint32_t reviewed   # `tail` at the last review (``channels``)
     uint32_t kept_head  # released
     uint32_t kept_tail  # taken
     uint32_t kept_polled  # returned by the last poll, before the ring's, and not released

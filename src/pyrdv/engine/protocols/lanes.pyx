@@ -7,19 +7,20 @@ side: a receiver takes its own before it asks for the data, a sender takes its o
 Invariants:
 
 B1  A lane is never given back to the system; a step takes it from a list of free ones.  New ones
-    are made by calls, up to ``lanes_most`` per fabric and direction.
+    are made by calls, up to `most` per fabric and direction.
 B2  No deadlock.  Who holds a receiving lane waits for a sending lane, never the other way round,
     and who holds both waits for the peer alone.  A lane given to a send that was not asked for yet
     (`lane_early`) is taken away from it when another one needs it.
 B3  No pair of ranks waits for another pair: a peer with which no lane is in use may have one
-    beyond ``lanes_most``, for the others' may be held by ranks that compute.  So may peers with
-    standing buffers, ``standing_most`` per direction.
+    beyond `most`, for the others' may be held by ranks that compute.  So may peers with
+    standing buffers, `standing_most` per direction.
 B4  (R8) What a peer may write into, it could write into when its own message is through.  So
     a receiving lane serves another peer only after it was registered anew.  A sending lane is not
     open to anybody.
 B5  Chunks of a receiving lane are numbered on from message to message, so that what an earlier
     one left in the buffers is not taken for the present one.
 """
+from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 
@@ -29,8 +30,8 @@ from pyrdv.engine.op cimport memory_new, region_register
 from pyrdv.engine.protocols.contract cimport OWN_ID
 from pyrdv.engine.protocols.superpipeline cimport pipe_peer
 from pyrdv.engine.state cimport (
-    ARRIVAL_AUTO, ARRIVAL_FLAGS, ARRIVAL_NOTICE, CHOICE_AUTO, FABRICS_MAX, LANE_BUFFERS,
-    OP_LANELESS, OP_WAITING, call_t, engine_t, figures_t, lane_t, op_t, peer_t, pool_t)
+    ARRIVAL_AUTO, ARRIVAL_FLAGS, ARRIVAL_NOTICE, CHOICE_AUTO, FABRICS_MAX, OP_LANELESS, OP_WAITING,
+    call_t, engine_t, figures_t, op_t, peer_t)
 from pyrdv.fabrics.contract cimport (
     ACCESS_LOCAL, ACCESS_REMOTE_WRITE, CAP_LOCAL, CAP_SOFT, FABRIC_AGAIN, FABRIC_FAILED, FABRIC_OK)
 
@@ -79,6 +80,7 @@ cdef uint32_t usual_bytes(const engine_t *e) noexcept nogil:
 
 
 cdef int lanes_configure(engine_t *e, given) except -1:
+    cdef lanes_t *own
     cdef uint32_t lane_bytes, lanes, lane_block, chunk_first, standing, standing_after
     if unknown := sorted(set(given) - set(DEFAULTS)):
         raise TypeError(f"Engine knows no {', '.join(unknown)}")
@@ -95,25 +97,30 @@ cdef int lanes_configure(engine_t *e, given) except -1:
                          f"{lane_block}, with a first chunk of {chunk_first}, are not possible")
     e.protocol = CHOICES[chosen["protocol"]]
     e.arrival = ARRIVALS[chosen["arrival"]]
-    e.lane_bytes = lane_bytes
-    e.lanes_most = lanes
-    e.lane_block = lane_block
-    e.standing_most = standing
-    e.standing_after = standing_after
-    e.chunk_first = chunk_first
+    own = <lanes_t *> PyMem_Calloc(1, sizeof(lanes_t))
+    if own == NULL:
+        raise MemoryError
+    own.bytes, own.most, own.block, own.chunk_first = lane_bytes, lanes, lane_block, chunk_first
+    own.standing_most, own.standing_after = standing, standing_after
+    e.lanes = own
     return 0
+
+
+cdef void lanes_close(engine_t *e) noexcept:
+    PyMem_Free(e.lanes)
+    e.lanes = NULL
 
 
 cdef pool_t *pool_of(engine_t *e, const peer_t *p, bint receiving) noexcept nogil:
     cdef int i
     for i in range(FABRICS_MAX - 1):
         if e.fabrics[i] == p.fabric:
-            return &e.pools[2 * i + receiving]
-    return &e.pools[2 * (FABRICS_MAX - 1) + receiving]
+            return &lanes_of(e).pools[2 * i + receiving]
+    return &lanes_of(e).pools[2 * (FABRICS_MAX - 1) + receiving]
 
 
 cdef char *lane_buffer(engine_t *e, const lane_t *lane, uint64_t i) noexcept nogil:
-    return lane.memory + i % LANE_BUFFERS * e.lane_bytes
+    return lane.memory + i % LANE_BUFFERS * lanes_of(e).bytes
 
 
 cdef uint64_t lane_id(const lane_t *lane, uint32_t buffer) noexcept nogil:
@@ -122,7 +129,7 @@ cdef uint64_t lane_id(const lane_t *lane, uint32_t buffer) noexcept nogil:
 
 cdef lane_t *lane_lookup(engine_t *e, uint64_t ident) noexcept nogil:
     cdef uint32_t index = <uint32_t> ident & (<uint32_t> OWN_ID - 1)
-    return e.lanes[index] if index < e.lane_count else NULL
+    return lanes_of(e).all[index] if index < lanes_of(e).count else NULL
 
 
 cdef bint lane_register(call_t *call, lane_t *lane, peer_t *p) noexcept nogil:
@@ -132,7 +139,7 @@ cdef bint lane_register(call_t *call, lane_t *lane, peer_t *p) noexcept nogil:
         p.fabric.ops.deregister(p.fabric, &lane.local)
         lane.registered = 0
     lane.local.address = lane.memory
-    lane.local.length = <uint64_t> LANE_BUFFERS * e.lane_bytes
+    lane.local.length = <uint64_t> LANE_BUFFERS * lanes_of(e).bytes
     if not region_register(
             call, p.fabric, ACCESS_LOCAL | ACCESS_REMOTE_WRITE if lane.receiving else ACCESS_LOCAL,
             &lane.local):
@@ -145,14 +152,15 @@ cdef bint lane_register(call_t *call, lane_t *lane, peer_t *p) noexcept nogil:
 cdef lane_t *lane_make(call_t *call, peer_t *p, bint receiving) noexcept nogil:
     """call.  A further lane, in no list and not registered, or NULL: no memory."""
     cdef engine_t *e = &call.engine
-    cdef uint64_t size = <uint64_t> LANE_BUFFERS * e.lane_bytes
+    cdef lanes_t *own = lanes_of(e)
+    cdef uint64_t size = <uint64_t> LANE_BUFFERS * own.bytes
     cdef const figures_t *figures
     cdef lane_t *lane
     cdef char *memory
-    if e.lanes == NULL:
-        e.lane_limit = 2 * (e.size + FABRICS_MAX * e.lanes_most + e.standing_most)
-        e.lanes = <lane_t **> memory_new(call, e.lane_limit * sizeof(lane_t *))
-    if e.lanes == NULL or e.lane_count == e.lane_limit:
+    if own.all == NULL:
+        own.limit = 2 * (e.size + FABRICS_MAX * own.most + own.standing_most)
+        own.all = <lane_t **> memory_new(call, own.limit * sizeof(lane_t *))
+    if own.all == NULL or own.count == own.limit:
         return NULL
     lane = <lane_t *> memory_new(call, sizeof(lane_t))
     memory = <char *> memory_new(call, size + PAGE) if lane != NULL else NULL
@@ -163,12 +171,12 @@ cdef lane_t *lane_make(call_t *call, peer_t *p, bint receiving) noexcept nogil:
     lane.fabric = p.fabric
     lane.receiving = receiving
     figures = &e.figures[fabric_index(e, p)]
-    lane.chunk_first = e.chunk_first if e.chunk_first else figures.chunk_first
+    lane.chunk_first = own.chunk_first if own.chunk_first else figures.chunk_first
     lane.chunk_growth = figures.chunk_growth
     lane.base = 1
-    lane.index = e.lane_count
-    e.lanes[e.lane_count] = lane
-    e.lane_count += 1
+    lane.index = own.count
+    own.all[own.count] = lane
+    own.count += 1
     return lane
 
 
@@ -185,25 +193,27 @@ cdef lane_t *lane_new(call_t *call, peer_t *p, pool_t *pool, bint receiving) noe
 
 cdef lane_t *lane_stand(call_t *call, peer_t *p, bint receiving) noexcept nogil:
     cdef engine_t *e = &call.engine
-    cdef lane_t *lane = e.standing_free[receiving]
+    cdef lanes_t *own = lanes_of(e)
+    cdef lane_t *lane = own.standing_free[receiving]
     if lane != NULL and lane.fabric == p.fabric and lane_register(call, lane, p):
-        e.standing_free[receiving] = lane.next
-        e.standing_count[receiving] += 1
+        own.standing_free[receiving] = lane.next
+        own.standing_count[receiving] += 1
         return lane
-    if e.standing_count[receiving] >= e.standing_most \
-            or (e.standing_count[0] + e.standing_count[1] + 1) * LANE_BUFFERS \
-            * <uint64_t> e.lane_bytes > e.cache.bytes_max // SHARE:
+    if own.standing_count[receiving] >= own.standing_most \
+            or (own.standing_count[0] + own.standing_count[1] + 1) * LANE_BUFFERS \
+            * <uint64_t> own.bytes > e.cache.bytes_max // SHARE:
         return NULL
     lane = lane_make(call, p, receiving)
     # Where it cannot be registered, it is not tried for other peers again and again.
-    e.standing_count[receiving] += 1
+    own.standing_count[receiving] += 1
     return lane if lane != NULL and lane_register(call, lane, p) else NULL
 
 
 cdef void lane_unstand(engine_t *e, lane_t *lane) noexcept nogil:
-    lane.next = e.standing_free[lane.receiving]
-    e.standing_free[lane.receiving] = lane
-    e.standing_count[lane.receiving] -= 1
+    cdef lanes_t *own = lanes_of(e)
+    lane.next = own.standing_free[lane.receiving]
+    own.standing_free[lane.receiving] = lane
+    own.standing_count[lane.receiving] -= 1
 
 
 cdef bint fits(const lane_t *lane, const peer_t *p) noexcept nogil:
@@ -231,7 +241,7 @@ cdef bint pool_extend(call_t *call, peer_t *p, pool_t *pool, bint receiving) noe
     if lane != NULL:
         if lane_register(call, lane, p):
             return True
-    elif pool.count < e.lanes_most or pool.free == NULL and pipe_peer(p).used[receiving] == 0:
+    elif pool.count < lanes_of(e).most or pool.free == NULL and pipe_peer(p).used[receiving] == 0:
         if lane_new(call, p, pool, receiving) != NULL:
             return True
     # What another peer's gives back may be enough for this one.
@@ -246,14 +256,14 @@ cdef bint pool_extend(call_t *call, peer_t *p, pool_t *pool, bint receiving) noe
 
 cdef void lane_start(engine_t *e, lane_t *lane, peer_t *p, op_t *op) noexcept nogil:
     lane.op = op
-    op.lane = lane
+    passing(op).lane = lane
     lane.peer = p.rank
     lane.granted = lane.checked = lane.streaming = 0
     lane.filled = lane.posted = lane.taken = lane.told = 0
     lane.offset = lane.noticed = lane.within = lane.chunk = 0
     lane.lengths[0] = lane.lengths[1] = lane.lengths[2] = 0
     if lane.receiving and lane.base > NUMBERS_END:
-        memset(lane.memory, 0, <uint64_t> LANE_BUFFERS * e.lane_bytes)
+        memset(lane.memory, 0, <uint64_t> LANE_BUFFERS * lanes_of(e).bytes)
         lane.base = 1
 
 
@@ -261,15 +271,15 @@ cdef void lane_use(engine_t *e, lane_t *lane, peer_t *p, op_t *op) noexcept nogi
     pool_of(e, p, lane.receiving).used += 1
     pipe_peer(p).used[lane.receiving] += 1
     lane_start(e, lane, p, op)
-    lane.next = e.lanes_used
-    e.lanes_used = lane
+    lane.next = lanes_of(e).used
+    lanes_of(e).used = lane
     e.pieces = 1
 
 
 cdef void lane_free(engine_t *e, lane_t *lane) noexcept nogil:
     cdef peer_t *p = &e.peers[lane.peer]
     cdef pool_t *pool = pool_of(e, p, lane.receiving)
-    cdef lane_t **link = &e.lanes_used
+    cdef lane_t **link = &lanes_of(e).used
     while link[0] != lane:
         link = &link[0].next
     link[0] = lane.next
@@ -284,11 +294,11 @@ cdef void lane_free(engine_t *e, lane_t *lane) noexcept nogil:
 
 cdef bint lane_steal(engine_t *e, peer_t *p, op_t *op) noexcept nogil:
     """Take the lane of a send that was not asked for yet (B2)."""
-    cdef lane_t *lane = e.lanes_used
+    cdef lane_t *lane = lanes_of(e).used
     while lane != NULL:
         if not lane.receiving and lane.fabric == p.fabric and lane.op != NULL \
                 and lane.op.state == OP_WAITING:
-            lane.op.lane = NULL
+            passing(lane.op).lane = NULL
             pipe_peer(&e.peers[lane.peer]).used[0] -= 1
             pipe_peer(p).used[0] += 1
             lane_start(e, lane, p, op)
@@ -362,12 +372,12 @@ cdef bint lane_spare(call_t *call, peer_t *p, bint receiving) noexcept nogil:
 
 cdef bint lane_idle(engine_t *e, peer_t *p, bint receiving) noexcept nogil:
     cdef const pool_t *pool = pool_of(e, p, receiving)
-    return fitting(pool, p) != NULL or pool.count < e.lanes_most
+    return fitting(pool, p) != NULL or pool.count < lanes_of(e).most
 
 
 cdef bint lane_through(const op_t *op) noexcept nogil:
-    return (op.lane != NULL and op.lane.offset == op.total
-            and op.lane.posted == op.lane.filled)
+    return (passing(op).lane != NULL and passing(op).lane.offset == op.total
+            and passing(op).lane.posted == passing(op).lane.filled)
 
 
 # Waiting for one ---------------------------------------------------------------
@@ -389,8 +399,8 @@ cdef void lanes_awaited(engine_t *e, peer_t *p) noexcept nogil:
     cdef lane_peer_t *own = pipe_peer(p)
     if not own.waiting:
         own.waiting = 1
-        own.next = e.laneless
-        e.laneless = p
+        own.next = lanes_of(e).waiting
+        lanes_of(e).waiting = p
         e.pieces = 1
 
 
