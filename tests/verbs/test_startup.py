@@ -88,6 +88,7 @@ START = """
 import sys, time
 from pyrdv import MPI
 from pyrdv.fabrics.verbs.fabric import VerbsFabric
+from pyrdv.instruments.fabric import Driver
 from pyrdv.instruments.verbs.threaded import connect_all_threaded
 way, lacking, gone, limit = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "gone", int(sys.argv[4])
 comm = MPI.COMM_WORLD
@@ -112,6 +113,11 @@ except OSError as error:
     text = f"{type(error).__name__}: {error}"
 if comm.rank == lacking:
     assert time.monotonic() - begin < limit
+    # It goes on to refuse: siw loses a refusal if the connection is closed before it was read.
+    driver = Driver(fabric)
+    while not gone and time.monotonic() - begin < limit:
+        driver.maintain()
+        time.sleep(0.01)
     os.rmdir(name)
     if gone:
         fabric.close()

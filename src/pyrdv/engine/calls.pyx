@@ -9,10 +9,9 @@ from pyrdv.engine.looking cimport look_after, peer_unreachable
 from pyrdv.engine.lost cimport peer_fails
 from pyrdv.engine.matching cimport (
     posted_add, posted_remove, posted_reserve, unexpected_find, unexpected_remove)
-from pyrdv.engine.op cimport (
-    message_hold, message_release, messages_reserve, op_complete, op_disown, op_new, op_own,
-    op_release, ops_reserve)
+from pyrdv.engine.op cimport message_hold, op_complete, op_new, op_release, ops_reserve
 from pyrdv.engine.peer cimport peer_connect, queue_append, queue_remove
+from pyrdv.engine.pools cimport message_release, messages_reserve
 from pyrdv.engine.protocols.contract cimport SERVED_AGAIN, protocol_t
 from pyrdv.engine.protocols.eager cimport eager_post
 from pyrdv.engine.protocols.loopback cimport loop_send
@@ -21,6 +20,7 @@ from pyrdv.engine.protocols.rendezvous_put cimport (
     predicted, revoke_needed, revoke_start, rtr_offer)
 from pyrdv.engine.protocols.table cimport protocol_table, table_t
 from pyrdv.engine.protocols.lanes cimport passing
+from pyrdv.engine.registering cimport op_disown, op_own
 from pyrdv.engine.state cimport (
     ANY_PEER, OP_CANCELLED, OP_COMPLETE, OP_LACKING, OP_MATCH, OP_NOT_REGISTERED, OP_NO_MEMORY,
     OP_PEER_LOST, OP_PIPING, OP_POSTED, OP_QUEUED, OP_READING, OP_RECV, OP_REGISTERED, OP_SEND,

@@ -11,13 +11,15 @@ from pyrdv.engine.calls cimport (
     call_begin, call_end, counts_t, engine_cancel, engine_counts, engine_lock, engine_probe,
     engine_release, engine_unlock, envelope_t)
 from pyrdv.engine.choice.costs cimport figures_configure
-from pyrdv.engine.protocols.lanes cimport lanes_close, lanes_configure
 from pyrdv.engine.looking cimport look_every
 from pyrdv.engine.matching cimport index_free
-from pyrdv.engine.op cimport cache_open, pools_free
+from pyrdv.engine.op cimport ops_free
 from pyrdv.engine.opening cimport add_fabrics, add_pools, open_wait, set_allowance
 from pyrdv.engine.peer cimport peer_connect, peers_abandon
+from pyrdv.engine.pools cimport pools_free
 from pyrdv.engine.protocols.finish cimport finish_tell
+from pyrdv.engine.protocols.lanes cimport lanes_close, lanes_configure
+from pyrdv.engine.registering cimport cache_open
 from pyrdv.engine.sleeping cimport call_sleepers
 from pyrdv.engine.speculation.policies cimport policy_choose, policy_free
 from pyrdv.engine.state cimport (
@@ -186,6 +188,7 @@ cdef class Engine:
         if self.c.wait_fd >= 0:
             close(self.c.wait_fd)
         lanes_close(self.c)
+        ops_free(self.c)
         pools_free(self.c)
         index_free(&self.c.posted)
         index_free(&self.c.unexpected)

@@ -7,7 +7,7 @@ from libc.string cimport memset
 
 from pyrdv.engine.calls cimport call_begin, call_end
 from pyrdv.engine.matching cimport index_init
-from pyrdv.engine.op cimport pools_reserve
+from pyrdv.engine.pools cimport pools_reserve
 from pyrdv.engine.protocols.table cimport protocol_table
 from pyrdv.engine.state cimport PEER_SELF, UNIT, call_t, engine_t
 from pyrdv.fabrics.contract cimport CAP_POLLED, Fabric

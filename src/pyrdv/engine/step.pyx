@@ -20,9 +20,10 @@ from pyrdv.engine.choice.choose cimport CHOSEN_LATER, CHOSEN_NEVER, choose_now
 from pyrdv.engine.ending cimport end_peer, finish_peer
 from pyrdv.engine.event cimport TRACE_END
 from pyrdv.engine.matching cimport unexpected_reserve
-from pyrdv.engine.op cimport op_complete, op_lookup, pools_reserve
+from pyrdv.engine.op cimport op_complete, op_lookup
 from pyrdv.engine.peer cimport (
     credit_take, freed_take, peer_activate, peer_connect, queue_pop, ready_again, ready_pop)
+from pyrdv.engine.pools cimport pools_reserve
 from pyrdv.engine.protocols.contract cimport (
     OWN_ID, SERVED, SERVED_AGAIN, VERDICT_ILLEGAL, VERDICT_KEPT, VERDICT_TAKEN, kind_t)
 from pyrdv.engine.protocols.table cimport KIND_NUMBERS, protocol_table, table_t

@@ -31,10 +31,11 @@ from pyrdv.engine.choice.rule cimport decision_t, facts_t, rule_place, rule_read
 from pyrdv.engine.choice.waiting cimport waiting_here
 from pyrdv.engine.event cimport TRACE_CHOOSE, TRACE_CREDIT
 from pyrdv.engine.protocols.lanes cimport lane_idle, lane_reserve, lanes_keep, lanes_of
-from pyrdv.engine.op cimport op_register, op_sinks, op_wanted
+from pyrdv.engine.op cimport op_wanted
 from pyrdv.engine.peer cimport eager_limit
 from pyrdv.engine.protocols.placed cimport (
     place_able, place_fill, place_ready, place_welcome, stand_consider)
+from pyrdv.engine.registering cimport op_register, op_sinks
 from pyrdv.engine.speculation.offers cimport offers_of
 from pyrdv.engine.state cimport (
     CHOICE_AUTO, CHOICE_GET, CHOICE_PIPELINE, OP_REGISTERED, PATIENT, PROMISE_EMPTY, PROMISE_NONE,

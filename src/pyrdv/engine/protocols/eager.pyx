@@ -16,9 +16,9 @@ from libc.string cimport memcpy
 from pyrdv.engine.control cimport control_request, header_fill
 from pyrdv.engine.event cimport TRACE_ANNOUNCE
 from pyrdv.engine.matching cimport message_keep, posted_find, posted_remove
-from pyrdv.engine.op cimport (
-    message_new, message_release, op_complete, op_cookie, op_fit, op_matched)
+from pyrdv.engine.op cimport op_complete, op_cookie, op_fit, op_matched
 from pyrdv.engine.peer cimport announcement_posted, credit_return, eager_affordable, eager_cost
+from pyrdv.engine.pools cimport message_new, message_release
 from pyrdv.engine.protocols.contract cimport (
     VERDICT_ILLEGAL, VERDICT_KEPT, VERDICT_TAKEN, protocol_t)
 from pyrdv.engine.protocols.done cimport done_start

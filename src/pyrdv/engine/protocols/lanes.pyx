@@ -26,9 +26,10 @@ from libc.string cimport memset
 
 from pyrdv.engine.calling cimport call_running, peer_call
 from pyrdv.engine.choice.costs cimport BUFFER, fabric_index
-from pyrdv.engine.op cimport memory_new, region_register
+from pyrdv.engine.pools cimport memory_new
 from pyrdv.engine.protocols.contract cimport OWN_ID
 from pyrdv.engine.protocols.superpipeline cimport pipe_peer
+from pyrdv.engine.registering cimport region_register
 from pyrdv.engine.state cimport (
     ARRIVAL_AUTO, ARRIVAL_FLAGS, ARRIVAL_NOTICE, CHOICE_AUTO, FABRICS_MAX, OP_LANELESS, OP_WAITING,
     call_t, engine_t, figures_t, op_t, peer_t)

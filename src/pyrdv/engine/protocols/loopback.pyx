@@ -10,9 +10,8 @@ from libc.string cimport memcpy
 
 from pyrdv.engine.matching cimport (
     message_keep, posted_find, posted_remove, unexpected_reserve)
-from pyrdv.engine.op cimport (
-    message_new, message_release, op_complete, op_fit, op_matched, op_new,
-    pools_reserve)
+from pyrdv.engine.op cimport op_complete, op_fit, op_matched, op_new
+from pyrdv.engine.pools cimport message_new, message_release, pools_reserve
 from pyrdv.engine.protocols.contract cimport protocol_t
 from pyrdv.engine.state cimport (
     OP_NO_MEMORY, OP_RECV, OP_SEND, OP_WAITING, PROTOCOL_EAGER, PROTOCOL_LOOPBACK, REASON_SELF,

@@ -40,11 +40,11 @@ from pyrdv.engine.control cimport control_post, control_request, header_fill
 from pyrdv.engine.copying cimport copy_past_caches, copy_plain
 from pyrdv.engine.digest cimport mix
 from pyrdv.engine.event cimport TRACE_ANNOUNCE
+from pyrdv.engine.pools cimport message_new, message_release
 from pyrdv.engine.protocols.lanes cimport (
     LANE_BUFFERS, lane_buffer, lane_id, lane_stand, lane_t, lane_unstand, lanes_of)
 from pyrdv.engine.matching cimport message_keep, posted_find, posted_remove
-from pyrdv.engine.op cimport (
-    message_new, message_release, op_complete, op_cookie, op_fit, op_matched)
+from pyrdv.engine.op cimport op_complete, op_cookie, op_fit, op_matched
 from pyrdv.engine.peer cimport announcement_posted, peer_activate
 from pyrdv.engine.protocols.contract cimport (
     VERDICT_ILLEGAL, VERDICT_KEPT, VERDICT_TAKEN, protocol_t)

@@ -24,14 +24,14 @@ from pyrdv.engine.choice.waiting cimport waiting_here
 from pyrdv.engine.control cimport control_post, control_request, header_fill
 from pyrdv.engine.event cimport TRACE_ANNOUNCE, TRACE_BEGIN
 from pyrdv.engine.matching cimport message_keep, posted_find, posted_remove
-from pyrdv.engine.op cimport (
-    message_new, message_release, op_complete, op_cookie, op_fit, op_lookup,
-    op_matched, op_register, op_sinks, op_wanted)
+from pyrdv.engine.op cimport op_complete, op_cookie, op_fit, op_lookup, op_matched, op_wanted
 from pyrdv.engine.peer cimport announcement_posted, eager_limit, ready_append
+from pyrdv.engine.pools cimport message_new, message_release
 from pyrdv.engine.protocols.contract cimport (
     SERVED, SERVED_AGAIN, VERDICT_ILLEGAL, VERDICT_KEPT, VERDICT_TAKEN, protocol_t)
 from pyrdv.engine.protocols.done cimport done_fill, done_start
 from pyrdv.engine.protocols.pipe_in cimport pipe_receive
+from pyrdv.engine.registering cimport op_register, op_sinks
 from pyrdv.engine.state cimport (
     ANY_PEER, CHOICE_PIPELINE, OP_DONE_ONLY, OP_INVALID, OP_NOT_REGISTERED, OP_PEER_LOST, OP_POSTED,
     OP_QUEUED, OP_READING, OP_READY, OP_RECV, OP_REFUSED, OP_SEND, OP_UNWANTED, OP_WAITING,

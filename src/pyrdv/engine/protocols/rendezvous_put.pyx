@@ -38,11 +38,11 @@ from pyrdv.engine.digest cimport mix
 from pyrdv.engine.event cimport TRACE_ANNOUNCE, TRACE_BEGIN, TRACE_OFFER, TRACE_USED
 from pyrdv.engine.protocols.lanes cimport lanes_keep
 from pyrdv.engine.matching cimport posted_find, posted_remove
-from pyrdv.engine.op cimport (
-    op_complete, op_cookie, op_fit, op_lookup, op_matched, op_register)
+from pyrdv.engine.op cimport op_complete, op_cookie, op_fit, op_lookup, op_matched
 from pyrdv.engine.peer cimport announcement_posted, peer_activate, peer_connect, ready_append
 from pyrdv.engine.protocols.contract cimport (
     SERVED, SERVED_AGAIN, VERDICT_ILLEGAL, VERDICT_TAKEN, protocol_t)
+from pyrdv.engine.registering cimport op_register
 from pyrdv.engine.speculation.history cimport history_forbids, history_sent, history_used
 from pyrdv.engine.speculation.offers cimport offers_clear
 from pyrdv.engine.state cimport (

@@ -41,7 +41,6 @@ from pyrdv.engine.calling cimport peer_call
 from pyrdv.engine.digest cimport mix
 from pyrdv.engine.protocols.lanes cimport (
     lane_free, lane_next, lane_peer_t, lane_spare, lane_t, lane_take, lanes_awaited, lanes_of)
-from pyrdv.engine.op cimport op_sinks
 from pyrdv.engine.peer cimport eager_limit, peer_activate
 from pyrdv.engine.protocols.contract cimport protocol_t
 from pyrdv.engine.protocols.pipe_in cimport (
@@ -50,6 +49,7 @@ from pyrdv.engine.protocols.pipe_out cimport (
     grant_arrived, grant_follow, pipe_announced, pipe_refuse, pipe_written, send_turn,
     taken_arrived)
 from pyrdv.engine.protocols.rendezvous_get cimport rts_post
+from pyrdv.engine.registering cimport op_sinks
 from pyrdv.engine.state cimport (
     ANY_PEER, CHOICE_GET, CHOICE_PIPELINE, OP_LANELESS, OP_PIPING, OP_POSTED, OP_READY, OP_RECV,
     PEER_NEW, PEER_UP, PROTOCOL_PIPELINE, call_t, engine_t, op_t, peer_t)

@@ -5,9 +5,11 @@ from libc.string cimport memset
 
 from pyrdv.engine.choice.choose cimport choose_ahead
 from pyrdv.engine.matching cimport posted_reserve
-from pyrdv.engine.op cimport class_of, data_reserve, messages_reserve, op_new, op_own, ops_reserve
+from pyrdv.engine.op cimport op_new, ops_reserve
 from pyrdv.engine.peer cimport eager_limit, peer_connect
+from pyrdv.engine.pools cimport class_of, data_reserve, messages_reserve
 from pyrdv.engine.protocols.table cimport protocol_table, table_t
+from pyrdv.engine.registering cimport op_own
 from pyrdv.engine.schedule.plan cimport ACTION_RECV, ACTION_SEND, action_t, schedule_t
 from pyrdv.engine.state cimport (
     ANY_PEER, DATA_CLASSES, MESSAGES_LOW, OP_POSTED, OP_RECV, OP_RESERVED, OP_SCHEDULE,

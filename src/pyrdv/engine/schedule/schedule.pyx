@@ -49,13 +49,14 @@ from pyrdv.engine.choice.choose cimport CHOSEN, CHOSEN_LATER, choose_send
 from pyrdv.engine.event cimport TRACE_CHOOSE
 from pyrdv.engine.matching cimport (
     posted_add, posted_remove, unexpected_find, unexpected_remove)
-from pyrdv.engine.op cimport op_complete, op_disown, op_release
+from pyrdv.engine.op cimport op_complete, op_release
 from pyrdv.engine.peer cimport eager_limit, queue_append, queue_remove
 from pyrdv.engine.protocols.contract cimport SERVED_AGAIN
 from pyrdv.engine.protocols.placed cimport place_drop
 from pyrdv.engine.protocols.rendezvous_put cimport (
     predicted, revoke_needed, revoke_start, rtr_offer)
 from pyrdv.engine.protocols.table cimport protocol_table, table_t
+from pyrdv.engine.registering cimport op_disown
 from pyrdv.engine.schedule.plan cimport (
     ACTION_CALL, ACTION_RECV, ACTION_REDUCE, ACTION_SEND, SCHEDULE_ENDS, SCHEDULE_MOVES,
     SCHEDULE_NEW, SCHEDULE_OPENS, SCHEDULE_OVER, SCHEDULE_WORKS, action_t, round_t, schedule_t)
