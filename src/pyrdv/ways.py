@@ -18,7 +18,7 @@ from pyrdv import config as config_module
 from pyrdv.engine import profiles
 from pyrdv.errors import ConfigError, LaunchError
 from pyrdv.launch import frames, places
-from pyrdv.progress.polling import wait_until
+from pyrdv.progress.waiting import wait_until
 
 #: Knobs of kind ``choice`` that must be the same on all ranks.
 SHARED_CHOICES = ("fabric", "connect", "speculation")

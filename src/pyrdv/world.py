@@ -13,7 +13,7 @@ from pyrdv.launch.ending import Ending, flush_output
 from pyrdv.launch.failures import exit_status
 from pyrdv.memory import limits
 from pyrdv.memory.registration import Registrations
-from pyrdv.progress.polling import LOOK_NS, wait_until
+from pyrdv.progress.waiting import LOOK_NS, wait_until
 from pyrdv.ways import Ways
 
 #: Time a waiter polls before it yields, when every rank has a processor of its own.

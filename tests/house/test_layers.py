@@ -248,7 +248,7 @@ PLANTED_PYTHON = [
 PLANTED_CYTHON = [
     ("pyrdv.engine.step", "from pyrdv.fabrics.shm.datapath cimport f", "pyrdv.fabrics"),
     ("pyrdv.engine.step", "from pyrdv.fabrics.shm cimport (\n    datapath,\n)", "pyrdv.fabrics"),
-    ("pyrdv.engine.step", "cimport cython, pyrdv.progress.polling", "pyrdv.progress"),
+    ("pyrdv.engine.step", "cimport cython, pyrdv.progress.waiting", "pyrdv.progress"),
     ("pyrdv.engine.step", "from pyrdv.api \\\n    cimport request", "pyrdv.api"),
     ("pyrdv.engine.step", "from ..api.request cimport Request", "pyrdv.api"),
     ("pyrdv.fabrics.shm.segment", "from pyrdv.fabrics.verbs.link cimport x", "one fabric"),
@@ -258,7 +258,7 @@ PLANTED_CYTHON = [
 KNOWN = {
     "pyrdv", "pyrdv.MPI", "pyrdv.world", "pyrdv.api", "pyrdv.api.request", "pyrdv.engine.op",
     "pyrdv.engine", "pyrdv.fabrics.shm.datapath", "pyrdv.fabrics.verbs.link", "pyrdv.memory.pool",
-    "pyrdv.progress.polling", "pyrdv.launch", "pyrdv.fabrics.contract",
+    "pyrdv.progress.waiting", "pyrdv.launch", "pyrdv.fabrics.contract",
 }
 
 

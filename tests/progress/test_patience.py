@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from pyrdv.progress.polling import patience, wait_until
+from pyrdv.progress.pausing import patience
+from pyrdv.progress.waiting import wait_until
 from tests.conformance.worlds import KINDS
 
 YIELD = 2.0     # seconds

@@ -7,7 +7,7 @@ from libc.stdint cimport int32_t
 
 from pyrdv.api.communicator cimport Comm
 from pyrdv.api.request cimport Request
-from pyrdv.progress.polling cimport bell_t
+from pyrdv.progress.waiting cimport bell_t
 
 
 cdef enum:

@@ -23,8 +23,8 @@ from pyrdv.api.request cimport Request
 from pyrdv.engine.calls cimport (
     LARGE, SEND_PATIENT, SEND_WAITS, engine_forsake, engine_wanted)
 from pyrdv.engine.state cimport OP_POSTED, OP_READY, OP_TRUNCATED, OP_WRITING
-from pyrdv.progress.polling cimport (
-    bell_rings, patience_looks, patience_reset, patience_t, wait_beside, wait_turn)
+from pyrdv.progress.pausing cimport patience_looks, patience_reset, patience_t
+from pyrdv.progress.waiting cimport bell_rings, wait_beside, wait_turn
 
 from pyrdv.api.object_messages import isend_pickled
 from pyrdv.errors import CountError, InternalError, PeerLostError, TruncationError

@@ -5,7 +5,8 @@ cimport cython
 from pyrdv.api.request cimport Request
 from pyrdv.api.status cimport Status
 from pyrdv.engine.sleeping cimport have_all_look
-from pyrdv.progress.polling cimport patience_looks, patience_reset, patience_t, wait_turn
+from pyrdv.progress.pausing cimport patience_looks, patience_reset, patience_t
+from pyrdv.progress.waiting cimport wait_turn
 
 import traceback
 

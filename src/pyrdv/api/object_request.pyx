@@ -28,7 +28,7 @@ from pyrdv.engine.calls cimport (
 from pyrdv.engine.state cimport (
     OP_CANCELLED, OP_COMPLETE, OP_INVALID, OP_NO_MEMORY, message_t, op_t)
 from pyrdv.engine.wire cimport CONTENT_OBJECT
-from pyrdv.progress.polling cimport wait
+from pyrdv.progress.waiting cimport wait
 
 from weakref import ref
 

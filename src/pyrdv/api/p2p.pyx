@@ -14,14 +14,14 @@ from pyrdv.engine.calls cimport (
     SEND_WAITS, engine_cancel, engine_prepare, engine_recv, engine_release, engine_send)
 from pyrdv.engine.state cimport ANY_PEER, OP_RECV, op_t
 from pyrdv.engine.wire cimport CONTENT_BUFFER
-from pyrdv.progress.polling cimport wait
+from pyrdv.progress.waiting cimport wait
 
 from functools import partial
 from threading import active_count
 
 from pyrdv.api.buffered import pool_for
 from pyrdv.errors import DeadlockError, InvalidBufferError, NoMemoryError, ResourceError
-from pyrdv.progress.polling import wait_until
+from pyrdv.progress.waiting import wait_until
 
 # How long a blocking call that sends and receives waits for its first connection before it
 # receives, seconds: a resource that is lacking shows within milliseconds.

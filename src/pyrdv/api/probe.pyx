@@ -9,8 +9,9 @@ from pyrdv.engine.calls cimport engine_deaths, engine_peer_died, engine_probe, e
 from pyrdv.engine.lacking cimport complain_source
 from pyrdv.engine.state cimport (
     ANY_PEER, OP_FINALIZED, OP_PEER_LOST, PEER_CLOSED, PEER_LOST, message_t)
-from pyrdv.progress.polling cimport (
-    alone, help_pending, patience_looks, patience_reset, patience_t, wait_turn)
+from pyrdv.progress.beside cimport alone, help_pending
+from pyrdv.progress.pausing cimport patience_looks, patience_reset, patience_t
+from pyrdv.progress.waiting cimport wait_turn
 
 from pyrdv.errors import from_status
 

@@ -26,7 +26,8 @@ from pyrdv.engine.state cimport (
     OP_CANCELLED, OP_COMPLETE, OP_ENDED, OP_FINALIZED, OP_NOT_REGISTERED,
     OP_TRUNCATED, PROMISE_EMPTY, op_t)
 from pyrdv.engine.wire cimport CONTENT_BUFFER
-from pyrdv.progress.polling cimport end_hopeless, help_pending, wait
+from pyrdv.progress.beside cimport end_hopeless, help_pending
+from pyrdv.progress.waiting cimport wait
 
 from pyrdv.api import handles
 from pyrdv.api.constants import UNDEFINED

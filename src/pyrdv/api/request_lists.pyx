@@ -3,8 +3,9 @@
 from pyrdv.api.request cimport Request
 from pyrdv.api.status cimport Status
 from pyrdv.engine.calls cimport LARGE, engine_wanted
-from pyrdv.progress.polling cimport (
-    end_hopeless, patience_looks, patience_reset, patience_t, wait_turn)
+from pyrdv.progress.beside cimport end_hopeless
+from pyrdv.progress.pausing cimport patience_looks, patience_reset, patience_t
+from pyrdv.progress.waiting cimport wait_turn
 
 from pyrdv.api.constants import UNDEFINED
 

@@ -9,7 +9,7 @@ from pyrdv.api.communicator cimport Comm
 from pyrdv.api.request cimport Request
 from pyrdv.engine.engine cimport Engine
 from pyrdv.engine.schedule.plan cimport action_t, round_t, schedule_t
-from pyrdv.progress.polling cimport bell_t
+from pyrdv.progress.waiting cimport bell_t
 
 
 cdef struct place_t:                # where memory of an action lies in its call's buffers

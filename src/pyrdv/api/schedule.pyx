@@ -33,7 +33,7 @@ from pyrdv.engine.schedule.schedule cimport (
     schedule_called, schedule_end, schedule_excuse, schedule_release, schedule_start,
     schedule_waits)
 from pyrdv.engine.state cimport OP_FAILED_THERE, OP_INVALID, op_t
-from pyrdv.progress.polling cimport bell_rings, wait_beside
+from pyrdv.progress.waiting cimport bell_rings, wait_beside
 
 from weakref import ref
 

@@ -19,7 +19,7 @@ from pyrdv.api.status import Status
 from pyrdv.engine.engine import Engine
 from pyrdv.errors import PeerLostError
 from pyrdv.fabrics.verbs.fabric import VerbsFabric
-from pyrdv.progress.polling import wait_until
+from pyrdv.progress.waiting import wait_until
 
 role, size = int(sys.argv[1]), int(sys.argv[2])
 ROOM = 64 << 20

@@ -1,4 +1,4 @@
-"""Waiting in the caller: spin, yield, sleep."""
+"""Waiting in the caller."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,6 @@ from ..engine.engine import Engine
 
 LOOK_NS: int
 
-def patience(longer: int, yields: int, waited: int, came: bool) -> int: ...
 def wait_until(
     engine: Engine,
     condition: Callable[[], object],

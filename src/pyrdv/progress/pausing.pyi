@@ -1,0 +1,3 @@
+"""A pause of somebody who waits: spin, yield, sleep."""
+
+def patience(longer: int, yields: int, waited: int, came: bool) -> int: ...
