@@ -15,10 +15,11 @@ from pyrdv.engine.looking cimport look_every
 from pyrdv.engine.matching cimport index_free
 from pyrdv.engine.op cimport ops_free
 from pyrdv.engine.opening cimport add_fabrics, add_pools, open_wait, set_allowance
+from pyrdv.engine.parameters cimport parameters_set
 from pyrdv.engine.peer cimport peer_connect, peers_abandon
 from pyrdv.engine.pools cimport pools_free
 from pyrdv.engine.protocols.finish cimport finish_tell
-from pyrdv.engine.protocols.lanes cimport lanes_close, lanes_configure
+from pyrdv.engine.protocols.lanes cimport lanes_close
 from pyrdv.engine.registering cimport cache_open
 from pyrdv.engine.sleeping cimport call_sleepers
 from pyrdv.engine.speculation.policies cimport policy_choose, policy_free
@@ -119,7 +120,7 @@ cdef class Engine:
     debug : bool
         Assert rules at run time, and make steps of calls by themselves, as a signal would.
     **pipeline
-        Those of `pyrdv.engine.protocols.lanes.DEFAULTS`.
+        Those of `pyrdv.engine.parameters.DEFAULTS`.
 
     Raises
     ------
@@ -162,7 +163,7 @@ cdef class Engine:
         set_allowance(e, unexpected_max)
         self.registrations = Registrations() if registrations is None else registrations
         cache_open(e, self.registrations.c, self.registrations.everywhere)
-        lanes_configure(e, pipeline)
+        parameters_set(e, pipeline)
         figures_configure(e, figures)
         open_wait(e)
         self.orphans = []

@@ -92,8 +92,10 @@ cdef inline void lanes_abandon(engine_t *e) noexcept nogil:
     lanes_of(e).waiting = NULL
     e.pieces = 0
 
-# What `Engine` is told of `DEFAULTS`, a dict; MemoryError, TypeError, ValueError.
-cdef int lanes_configure(engine_t *e, given) except -1
+# An engine begins.  `size`: bytes of a bounce buffer, 0: by the devices; the rest as in lanes_t.
+# False: no memory.
+cdef bint lanes_open(engine_t *e, uint32_t size, uint32_t most, uint32_t block,
+                     uint32_t chunk_first, uint32_t standing, uint32_t standing_after) noexcept
 cdef void lanes_close(engine_t *e) noexcept
 # call.  Have lanes for messages with `p` before other memory is registered, where that can fail.
 cdef void lanes_keep(call_t *call, peer_t *p) noexcept nogil

@@ -31,12 +31,9 @@ from pyrdv.engine.protocols.contract cimport OWN_ID
 from pyrdv.engine.protocols.superpipeline cimport pipe_peer
 from pyrdv.engine.registering cimport region_register
 from pyrdv.engine.state cimport (
-    ARRIVAL_AUTO, ARRIVAL_FLAGS, ARRIVAL_NOTICE, CHOICE_AUTO, FABRICS_MAX, OP_LANELESS, OP_WAITING,
-    call_t, engine_t, figures_t, op_t, peer_t)
+    CHOICE_AUTO, FABRICS_MAX, OP_LANELESS, OP_WAITING, call_t, engine_t, figures_t, op_t, peer_t)
 from pyrdv.fabrics.contract cimport (
     ACCESS_LOCAL, ACCESS_REMOTE_WRITE, CAP_LOCAL, CAP_SOFT, FABRIC_AGAIN, FABRIC_FAILED, FABRIC_OK)
-
-from pyrdv.engine.choice.rule import CHOICES
 
 
 cdef enum:
@@ -45,26 +42,6 @@ cdef enum:
     MANY = 64                   # in the registration budget
     SHARE = 4                   # standing buffers: one part in so many of what may stay registered
     NUMBERS_END = 1 << 30       # from here on the buffers are wiped and counted from 1 again (B5)
-
-
-ARRIVALS = {"auto": ARRIVAL_AUTO, "flags": ARRIVAL_FLAGS, "notice": ARRIVAL_NOTICE}
-
-
-# Parameters of an engine.
-DEFAULTS = {
-    # Of messages too long for eager: `get` moves them without a copy, `pipeline` through bounce
-    # buffers, `auto` so only where memory cannot be registered.
-    "protocol": "auto",
-    # How a receiver sees parts of a pipeline arrive: `flags` in memory, `notice` by packets, `auto`
-    # by flags where the fabric writes in order.
-    "arrival": "auto",
-    "lane_bytes": 0,            # of one bounce buffer; 0: by the devices
-    "lanes": 4,                 # triples of them per fabric and direction (B3)
-    "standing": 4,              # peers whose messages may be placed (protocols/placed)
-    "standing_after": 2,        # large messages before that
-    "lane_block": 4096,         # of a block and its flag; a multiple of 8
-    "chunk_first": 0,           # of the first chunk of a message; 0: by the figures
-}
 
 
 cdef uint32_t usual_bytes(const engine_t *e) noexcept nogil:
@@ -80,31 +57,16 @@ cdef uint32_t usual_bytes(const engine_t *e) noexcept nogil:
     return bytes
 
 
-cdef int lanes_configure(engine_t *e, given) except -1:
-    cdef lanes_t *own
-    cdef uint32_t lane_bytes, lanes, lane_block, chunk_first, standing, standing_after
-    if unknown := sorted(set(given) - set(DEFAULTS)):
-        raise TypeError(f"Engine knows no {', '.join(unknown)}")
-    chosen = {**DEFAULTS, **given}
-    for name, words in (("protocol", CHOICES), ("arrival", ARRIVALS)):
-        if chosen[name] not in words:
-            raise ValueError(f"{name}={chosen[name]!r} is not one of {', '.join(words)}")
-    lane_bytes, lanes = chosen["lane_bytes"] or usual_bytes(e), chosen["lanes"]
-    lane_block, chunk_first = chosen["lane_block"], chosen["chunk_first"]
-    standing, standing_after = chosen["standing"], chosen["standing_after"]
-    if lane_block < 16 or lane_block % 8 or lane_bytes % 8 or not lanes \
-            or not lane_block <= lane_bytes <= 1 << 30:
-        raise ValueError(f"{lanes} lanes of buffers of {lane_bytes} bytes in blocks of "
-                         f"{lane_block}, with a first chunk of {chunk_first}, are not possible")
-    e.protocol = CHOICES[chosen["protocol"]]
-    e.arrival = ARRIVALS[chosen["arrival"]]
-    own = <lanes_t *> PyMem_Calloc(1, sizeof(lanes_t))
+cdef bint lanes_open(engine_t *e, uint32_t size, uint32_t most, uint32_t block,
+                     uint32_t chunk_first, uint32_t standing, uint32_t standing_after) noexcept:
+    cdef lanes_t *own = <lanes_t *> PyMem_Calloc(1, sizeof(lanes_t))
     if own == NULL:
-        raise MemoryError
-    own.bytes, own.most, own.block, own.chunk_first = lane_bytes, lanes, lane_block, chunk_first
-    own.standing_most, own.standing_after = standing, standing_after
+        return False
     e.lanes = own
-    return 0
+    own.bytes = size if size else usual_bytes(e)
+    own.most, own.block, own.chunk_first = most, block, chunk_first
+    own.standing_most, own.standing_after = standing, standing_after
+    return True
 
 
 cdef void lanes_close(engine_t *e) noexcept:
