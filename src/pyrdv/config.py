@@ -9,6 +9,16 @@ from pyrdv.errors import ConfigError
 PREFIX = "PYRDV_"
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+#: Algorithms of collective calls, in the order of `pyrdv.collectives.plans.choosing.TABLE`.
+ALGORITHMS = {
+    "bcast": ("binomial", "scatter", "chain"),
+    "gather": ("binomial", "linear"),
+    "scatter": ("binomial", "linear"),
+    "allgather": ("bruck", "doubling", "ring"),
+    "alltoall": ("bruck", "spread", "pairwise"),
+    "allreduce": ("doubling", "ring", "halving"),
+    "reduce_scatter": ("halving", "spread"),
+}
 _YES = ("1", "on", "yes", "true")
 _NO = ("0", "off", "no", "false")
 
@@ -21,8 +31,8 @@ class Knob:
     name : str
         Attribute of `Config`; the variable is ``PYRDV_`` and the name in capitals.
     kind : str
-        ``size`` (bytes; K, M, G allowed), ``int``, ``seconds`` (float), ``bool``, ``choice`` or
-        ``text``.
+        ``size`` (bytes; K, M, G allowed), ``int``, ``seconds`` (float), ``bool``, ``choice``,
+        ``ways`` (a word of `ALGORITHMS` for each kind of call that is named) or ``text``.
     default : object
         Value, in the unit of `kind`, when the variable is absent or empty.
     help : str
@@ -64,6 +74,9 @@ class Knob:
             return "1/on/yes/true or 0/off/no/false"
         if self.kind == "text":
             return self.form
+        if self.kind == "ways":
+            return "a list such as bcast=chain,alltoall=pairwise, of " + "; ".join(
+                f"{kind}={'|'.join(names)}" for kind, names in ALGORITHMS.items())
         what = {
             "size": "a number of bytes such as 65536, 64K, 1M",
             "int": f"a whole number{' of ' + self.unit if self.unit else ''}",
@@ -128,6 +141,17 @@ def _parse_choice(knob, text):
     return word if word in knob.choices else None
 
 
+def _parse_ways(knob, text):
+    # In one order, so that ranks that mean the same have one text.
+    found = [tuple(word.strip() for word in part.lower().partition("=")[::2])
+             for part in text.split(",") if part.strip()]
+    kinds = [kind for kind, _ in found]
+    if len(set(kinds)) < len(kinds) or any(name not in ALGORITHMS.get(kind, ())
+                                           for kind, name in found):
+        return None
+    return ",".join(f"{kind}={name}" for kind, name in sorted(found))
+
+
 _PARSERS = {
     "size": _parse_size,
     "int": lambda knob, text: int(text),
@@ -135,6 +159,7 @@ _PARSERS = {
     "bool": _parse_bool,
     "choice": _parse_choice,
     "text": _parse_text,
+    "ways": _parse_ways,
 }
 
 KNOBS = (
@@ -264,6 +289,9 @@ KNOBS = (
          "Most memory that the pool of registered arrays takes; 0 is automatic (a quarter of the "
          "machine's).",
          low=0, high=1 << 42),
+    Knob("collectives", "ways", "",
+         "Algorithms that kinds of collective calls take wherever they can, instead of those of "
+         "the table (`pyrdv doctor --collectives`).  The same on all ranks.  Empty: none."),
     Knob("connect", "choice", "demand",
          "When ranks connect to each other: demand at the first message, start all at once when "
          "the job starts.  The same on all ranks.",
@@ -413,6 +441,11 @@ def _warn_unknown(name, warn):
         warnings.warn(text, stacklevel=3)
     else:
         warn(text)
+
+
+def ways(text):
+    """The value of a knob of kind ``ways`` as a dict of kind to name."""
+    return dict(part.split("=") for part in text.split(",") if part)
 
 
 def choices(name):

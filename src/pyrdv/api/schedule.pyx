@@ -63,6 +63,8 @@ cdef class Schedule:
 
     Attributes
     ----------
+    choice : object
+        Why its rounds are as they are, with an attribute `name`; None if there is one way only.
     kept : bool
         It may be started again when it is over, with the same tag: messages between two ranks come
         in order, and each start has as many.  Set before it is started.
@@ -258,6 +260,11 @@ cdef class Schedule:
         self.owned = (*self.owned, array)
         return memoryview(array)
 
+    def differs(self):
+        """Members that give other lengths have other rounds: one length that is not as expected
+        ends it."""
+        self.s.strict = 1
+
     # --- running
 
     cdef int arrange(self) except -1:
@@ -427,7 +434,11 @@ cdef class CollectiveRequest(Request):
     def __repr__(self):
         if self.null():
             return "<CollectiveRequest: null>"
-        return f"<CollectiveRequest: {'complete' if self.op == NULL else 'under way'}>"
+        cdef Schedule schedule = self.keeper
+        by = ""
+        if schedule is not None and schedule.choice is not None:
+            by = f"{schedule.name} by {schedule.choice.name}, "
+        return f"<CollectiveRequest: {by}{'complete' if self.op == NULL else 'under way'}>"
 
     cdef int settle(self) except -1:
         # Not left to the end of the schedule: an exception that it raised may keep it.

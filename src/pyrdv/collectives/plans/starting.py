@@ -80,7 +80,7 @@ class Plan(Schedule):
 
     def carry_out(self):
         """Start it, and wait for its end."""
-        view, request = self.view, self.launch()
+        view, tag, request = self.view, self.tag, self.launch()
         try:
             request.Wait()
         except BaseException as error:
@@ -88,12 +88,28 @@ class Plan(Schedule):
             if told is None:
                 raise
         else:
-            return
+            # A root that gave up may have let go of the buffer while it was read; all other calls
+            # end with messages that say so (`confirm`), or need every member.
+            if self.kind != kinds.BCAST or not self.called():
+                return
+            told = self.told_late(view, tag)
+            if told is None:
+                return
         try:
             raise told
         finally:
             # An exception that its own frame names is a cycle, which keeps the user's buffers.
             del told
+
+    def told_late(self, view, tag):
+        """The exception for what others have said of a call that is complete here; or None."""
+        aftermath.read(view)
+        cause = aftermath.cause_of(view, tag)
+        if cause is None:
+            return None
+        aftermath.note(view, tag, cause)
+        aftermath.sweep(view)
+        return cause.exception(f"{self.name} in {view.name}")
 
     def failed_by(self, view, request, error):
         """Clean up; the exception to raise, None for `error` itself.
