@@ -1,24 +1,16 @@
 """The one table of knobs: name, unit, default and help of every ``PYRDV_*`` variable.
 
 To add a knob, add one `Knob` to `KNOBS`; `load`, ``pyrdv config`` and the documentation follow.
-This module imports only `errors`, and nothing heavy: it is on the start-up path of every rank.
+This module imports only `algorithms` and `errors`, and nothing heavy: it is on the start-up path of
+every rank.
 """
 
+from pyrdv import algorithms
 from pyrdv.errors import ConfigError
 
 PREFIX = "PYRDV_"
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-#: Algorithms of collective calls, in the order of `pyrdv.collectives.plans.choosing.TABLE`.
-ALGORITHMS = {
-    "bcast": ("binomial", "scatter", "chain"),
-    "gather": ("binomial", "linear"),
-    "scatter": ("binomial", "linear"),
-    "allgather": ("bruck", "doubling", "ring"),
-    "alltoall": ("bruck", "spread", "pairwise"),
-    "allreduce": ("doubling", "ring", "halving"),
-    "reduce_scatter": ("halving", "spread"),
-}
 _YES = ("1", "on", "yes", "true")
 _NO = ("0", "off", "no", "false")
 
@@ -32,7 +24,7 @@ class Knob:
         Attribute of `Config`; the variable is ``PYRDV_`` and the name in capitals.
     kind : str
         ``size`` (bytes; K, M, G allowed), ``int``, ``seconds`` (float), ``bool``, ``choice``,
-        ``ways`` (a word of `ALGORITHMS` for each kind of call that is named) or ``text``.
+        ``ways`` (a word of `algorithms.NAMES` for each kind of call that is named) or ``text``.
     default : object
         Value, in the unit of `kind`, when the variable is absent or empty.
     help : str
@@ -76,7 +68,7 @@ class Knob:
             return self.form
         if self.kind == "ways":
             return "a list such as bcast=chain,alltoall=pairwise, of " + "; ".join(
-                f"{kind}={'|'.join(names)}" for kind, names in ALGORITHMS.items())
+                f"{kind}={'|'.join(names)}" for kind, names in algorithms.NAMES.items())
         what = {
             "size": "a number of bytes such as 65536, 64K, 1M",
             "int": f"a whole number{' of ' + self.unit if self.unit else ''}",
@@ -146,7 +138,7 @@ def _parse_ways(knob, text):
     found = [tuple(word.strip() for word in part.lower().partition("=")[::2])
              for part in text.split(",") if part.strip()]
     kinds = [kind for kind, _ in found]
-    if len(set(kinds)) < len(kinds) or any(name not in ALGORITHMS.get(kind, ())
+    if len(set(kinds)) < len(kinds) or any(name not in algorithms.NAMES.get(kind, ())
                                            for kind, name in found):
         return None
     return ",".join(f"{kind}={name}" for kind, name in sorted(found))

@@ -1,6 +1,6 @@
-"""The table of algorithms (`pyrdv.collectives.plans.choosing`), and each algorithm against NumPy.
+"""The table of algorithms (`pyrdv.algorithms`), and each algorithm against NumPy.
 
-Rules are those of ``choosing.py``.
+The rules are those of ``algorithms.py``.
 """
 
 import itertools
@@ -9,15 +9,14 @@ import random
 import numpy as np
 import pytest
 
-from pyrdv import config
+from pyrdv import algorithms
 from pyrdv.api.ops import Op
-from pyrdv.collectives.plans import choosing
-from pyrdv.errors import CollectiveError, CountError, TruncationError
+from pyrdv.collectives.plans import chosen
 from tests.collectives.oracles import CALLS, values
-from tests.collectives.test_nonblocking import comms_of, finish, go_on, matrices, play
-from tests.conformance.worlds import KINDS, PATIENCE
+from tests.collectives.test_nonblocking import comms_of, finish, matrices, play
+from tests.conformance.worlds import KINDS
 
-WAYS = sorted({(way.kind, way.name) for way in choosing.TABLE})
+WAYS = sorted({(way.kind, way.name) for way in algorithms.TABLE})
 #: The calls of a kind.
 FORMS = {
     "gather": ("gather", "gatherv"), "scatter": ("scatter",),
@@ -53,10 +52,11 @@ def test_what_is_asked_for_is_taken(kind, name):
     with KINDS["sim"](8, seed=1) as w:
         comms = forced(w, kind, name)
         rng = random.Random(1)
-        for count in (3, 4000):
+        for count in (24, 4000):
             starts, check = CALLS[kind](rng, 8, count)
             requests = [starts[rank](comm) for rank, comm in enumerate(comms)]
-            assert any(f"I{kind} by {name}, " in repr(request) for request in requests)
+            assert any(f": {kind} {name} (PYRDV_COLLECTIVES), " in repr(request)
+                       for request in requests)
             w.run(*requests)
             check()
 
@@ -104,73 +104,61 @@ def test_bits_are_equal_on_all_ranks(name, size):
 
 
 def test_every_call_has_a_row():
-    """Rule 2, and names that the knob knows: each of them, and no other."""
-    for kind, size, ordered, uneven in itertools.product(
-            choosing.MEASURES, (1, 2, 3, 7, 8, 9, 64), (False, True), (False, True)):
-        for nbytes in (None,) if uneven else (0, 8, 4096, 1 << 16, 1 << 20, 1 << 30):
-            assert choosing.chosen(kind, size, nbytes, ordered)[0].name
-    names = {}
-    for way in choosing.TABLE:
-        if way.name not in names.setdefault(way.kind, []):
-            names[way.kind].append(way.name)
-    assert {kind: tuple(each) for kind, each in names.items()} == dict(config.ALGORITHMS)
+    """Rule 2; and each row has a function, and each function a row."""
+    for kind, size, near, ordered in itertools.product(
+            algorithms.MEASURES, (1, 2, 3, 7, 8, 9, 64), (False, True), (False, True)):
+        for nbytes in (None, 0, 1, 8, 4096, 1 << 16, 1 << 20, 1 << 30):
+            choice = algorithms.choose(kind, size, nbytes, near, ordered)
+            assert choice.way.kind == kind and not choice.way.asked and choice.why
+            assert choice.way.ordered or not ordered
+            assert choice.way.uneven or nbytes is not None
+            assert not choice.way.whole or nbytes >= size
+    assert set(chosen.BUILDERS) == set(WAYS)
 
 
-def rows_of(kind, size):
-    """Bytes at which the table takes each of its rows for even calls of `size` ranks."""
+@pytest.mark.parametrize("size", (2, 7, 8, 64))
+@pytest.mark.parametrize("kind,name", WAYS)
+def test_a_row_that_is_asked_for(kind, name, size):
+    """It is taken wherever it can be, and the reason is the knob; else the table has its say."""
+    for near, nbytes in itertools.product((False, True), (None, 0, 8, 1 << 20)):
+        usual = algorithms.choose(kind, size, nbytes, near)
+        choice = algorithms.choose(kind, size, nbytes, near, preferred={kind: name})
+        way = next(way for way in algorithms.TABLE if (way.kind, way.name) == (kind, name))
+        able = way.can(size, False, nbytes is None) and (not way.whole or (nbytes or 0) >= size)
+        assert choice.way.name == (name if able else usual.way.name)
+        assert (choice.why == "PYRDV_COLLECTIVES") == able
+
+
+def test_bytes_decide_only_what_is_noticed():
+    """Rule 3: of which kinds members with other lengths may take other rows, and between which."""
     found = {}
-    for exponent in range(3, 21):
-        for nbytes in (1 << exponent, 3 << exponent - 1):
-            found.setdefault(choosing.chosen(kind, size, nbytes)[0].name, nbytes)
-    return found
+    for kind, size, near in itertools.product(algorithms.MEASURES, (3, 4, 8, 64), (False, True)):
+        names = {algorithms.choose(kind, size, 1 << bits, near).way.name for bits in range(31)}
+        mixed = {algorithms.choose(kind, size, 1 << bits, near).mixed for bits in range(31)}
+        assert mixed == {len(names) > 1}
+        if len(names) > 1:
+            found.setdefault(kind, set()).update(names)
+    assert found == {"bcast": {"binomial", "scatter"}, "allgather": {"bruck", "ring"},
+                     "allreduce": {"doubling", "halving"}}
 
 
-#: ``call(comm, bytes, root)`` with a good operation of so many bytes as the table counts.
-SIZED = {
-    "bcast": lambda comm, n, root: comm.Ibcast(np.zeros(n, np.uint8), root),
-    "gather": lambda comm, n, root: comm.Igather(
-        np.zeros(n, np.uint8), np.zeros(n * comm.size, np.uint8) if comm.rank == root else None,
-        root),
-    "scatter": lambda comm, n, root: comm.Iscatter(
-        np.zeros(n * comm.size, np.uint8) if comm.rank == root else None, np.zeros(n, np.uint8),
-        root),
-    "allgather": lambda comm, n, root: comm.Iallgather(
-        np.zeros(n // comm.size, np.uint8), np.zeros(n // comm.size * comm.size, np.uint8)),
-    "alltoall": lambda comm, n, root: comm.Ialltoall(
-        np.zeros(n * comm.size, np.uint8), np.zeros(n * comm.size, np.uint8)),
-    "allreduce": lambda comm, n, root: comm.Iallreduce(np.zeros(n, np.uint8),
-                                                       np.zeros(n, np.uint8)),
-    "reduce_scatter": lambda comm, n, root: comm.Ireduce_scatter_block(
-        np.zeros(n // comm.size * comm.size, np.uint8), np.zeros(n // comm.size, np.uint8)),
-}
+def test_numbers_have_words():
+    """Those of the trace do not meet protocols and reasons of messages, and fit into a byte."""
+    assert set(algorithms.REASONS) <= set(range(64, 256)) > set(algorithms.WORDS)
+    for kind, nbytes in itertools.product(algorithms.MEASURES, (None, 8, 1 << 20)):
+        choice = algorithms.choose(kind, 4, nbytes)
+        assert algorithms.WORDS[choice.number] == f"{kind} {choice.way.name}"
 
 
-@pytest.mark.parametrize("size", (3, 4, 8, 9))
-@pytest.mark.parametrize("kind", SIZED)
-def test_one_length_that_takes_another_row_is_an_error(kind, size):
-    """Rule 3: all end, at least one by what is wrong, and the next calls are whole."""
-    for mine, theirs in itertools.permutations(rows_of(kind, size).values(), 2):
-        for bad in range(size):
-            with KINDS["sim"](size, seed=bad) as w:
-                comms = comms_of(w)
-                root = bad % 2
-                left = {rank: SIZED[kind](comm, mine if rank == bad else theirs, root)
-                        for rank, comm in enumerate(comms)}
-                assert ended(w, left) & {CountError, TruncationError}, (mine, theirs, bad)
-                go_on(w, random.Random(bad), comms)
-
-
-def ended(w, left):
-    """Look at requests until all have ended; the classes of what they raise."""
-    raised, idle = set(), 0
-    while left and idle < PATIENCE:
-        idle += not w.step()
-        for rank, request in list(left.items()):
-            try:
-                if not request.Test():
-                    continue
-            except (CountError, TruncationError, CollectiveError) as error:
-                raised.add(type(error))
-            del left[rank]
-    assert not left, left
-    return raised
+@pytest.mark.parametrize("near", (False, True))
+def test_hosts_decide_alike_on_all_ranks(near):
+    """A broadcast of 1 MiB goes another way where not all ranks share memory."""
+    with KINDS["sim"](8, seed=2) as w:
+        for rank, engine in enumerate(w.engines):
+            engine.neighbours = range(8) if near else [rank, rank ^ 1]
+        comms = comms_of(w)
+        rooms = [np.full(1 << 20, 7 * (rank == 3), np.uint8) for rank in range(8)]
+        requests = [comm.Ibcast(rooms[rank], 3) for rank, comm in enumerate(comms)]
+        assert f"bcast {'binomial' if near else 'scatter'} (" in repr(requests[0])
+        w.run(*requests)
+        assert all((room == 7).all() for room in rooms)

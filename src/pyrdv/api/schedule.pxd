@@ -34,7 +34,6 @@ cdef class Schedule:
     cdef bint working               # the round that is built has got reductions or copies
     cdef public bint parts          # the messages that are added are parts of a vector (L9)
     cdef bint named                 # owners of buffers are named for it
-    cdef public object choice       # of its algorithm: its name first; None: there was none
     cdef public bint kept           # it may be started again
     cdef bint left                  # this process is not in the call any more
     cdef bell_t bell                # rings when another member says something of a failure

@@ -39,6 +39,7 @@ from weakref import ref
 
 import numpy as np
 
+from pyrdv.algorithms import REASONS, WORDS
 from pyrdv.errors import InternalError
 
 
@@ -63,8 +64,8 @@ cdef class Schedule:
 
     Attributes
     ----------
-    choice : object
-        Why its rounds are as they are, with an attribute `name`; None if there is one way only.
+    way, reason : int
+        Which algorithm it is, and why that one (`pyrdv.algorithms`); 0: there is one only.
     kept : bool
         It may be started again when it is over, with the same tag: messages between two ranks come
         in order, and each start has as many.  Set before it is started.
@@ -260,10 +261,23 @@ cdef class Schedule:
         self.owned = (*self.owned, array)
         return memoryview(array)
 
-    def differs(self):
-        """Members that give other lengths have other rounds: one length that is not as expected
-        ends it."""
-        self.s.strict = 1
+    def choose(self, uint8_t way, uint8_t reason, bint mixed):
+        """Note which algorithm its rounds are, and why.
+
+        `mixed`: members whose lengths differ by mistake may have other rounds, so a message that is
+        not as expected ends it (L5).
+        """
+        self.s.way = way
+        self.s.reason = reason
+        self.s.strict = mixed
+
+    @property
+    def way(self):
+        return self.s.way
+
+    @property
+    def reason(self):
+        return self.s.reason
 
     # --- running
 
@@ -436,8 +450,8 @@ cdef class CollectiveRequest(Request):
             return "<CollectiveRequest: null>"
         cdef Schedule schedule = self.keeper
         by = ""
-        if schedule is not None and schedule.choice is not None:
-            by = f"{schedule.name} by {schedule.choice.name}, "
+        if schedule is not None and schedule.s.way:
+            by = f"{WORDS[schedule.s.way]} ({REASONS[schedule.s.reason]}), "
         return f"<CollectiveRequest: {by}{'complete' if self.op == NULL else 'under way'}>"
 
     cdef int settle(self) except -1:

@@ -10,7 +10,7 @@ from pyrdv.api.persistent import completed
 from pyrdv.collectives import arguments, blocks, kinds, making, simple
 from pyrdv.collectives.calls import run
 from pyrdv.collectives.plans import barrier, chosen, reductions
-from pyrdv.collectives.plans.starting import carry_out, confirmed, prepare, start
+from pyrdv.collectives.plans.starting import carry_out, carry_out_and_ask, confirmed, prepare, start
 from pyrdv.collectives.turns import in_turn
 
 #: Builders of calls that block, and end on all members or on none.
@@ -56,7 +56,7 @@ class Intracomm(Comm):
         TruncationError, CountError
             The root sent more or fewer bytes than `buf` holds.
         """
-        carry_out(chosen.bcast, self, kinds.BCAST, buf, root)
+        carry_out_and_ask(chosen.bcast, self, kinds.BCAST, buf, root)
 
     def Gather(self, sendbuf, recvbuf, root=0):
         """Put `sendbuf` of all members side by side into `recvbuf` of `root`."""

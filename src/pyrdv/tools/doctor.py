@@ -43,6 +43,8 @@ def add_arguments(parser):
     parser.add_argument("--collectives", type=int, metavar="RANKS",
                         help="print instead which algorithm a collective call of so many ranks "
                         "takes, and why")
+    parser.add_argument("--across", action="store_true",
+                        help="with --collectives: of ranks that do not all share memory")
 
 
 def main(options):
@@ -104,12 +106,13 @@ def _collectives(options):
     except ConfigError as error:
         print(f"pyrdv doctor: {error}", file=sys.stderr)
         return 1
-    rows = collectives.rows(options.collectives, asked)
+    near = not options.across
+    rows = collectives.rows(options.collectives, near, asked)
     if options.json:
         json.dump([row._asdict() for row in rows], sys.stdout, indent=2)
         print()
     else:
-        _print(collectives.page(options.collectives, rows))
+        _print(collectives.page(options.collectives, near, rows))
     return 0
 
 

@@ -1,12 +1,14 @@
 """``pyrdv doctor --collectives RANKS``: which algorithm a collective call takes, and why.
 
-The table itself is asked (`pyrdv.collectives.plans.choosing`), with the present settings.
+The table itself is asked (`pyrdv.algorithms`), with the present settings.
 """
 
 from typing import NamedTuple
 
-from pyrdv.collectives.plans import choosing
+from pyrdv import algorithms
 from pyrdv.tools import bench_report as report
+
+_MUCH = 1 << 62
 
 
 class Row(NamedTuple):
@@ -31,39 +33,55 @@ class Row(NamedTuple):
     ordered: bool = False
 
 
-def rows(size, asked):
-    """The rows for `size` ranks; `asked`: kind -> name of PYRDV_COLLECTIVES."""
+def rows(size, near, asked):
+    """The rows for `size` ranks.
+
+    Parameters
+    ----------
+    size : int
+    near : bool
+        They share memory.
+    asked : dict of str to str
+        Kind -> name of PYRDV_COLLECTIVES.
+    """
     found = []
-    for kind in choosing.MEASURES:
-        found += _by_bytes(kind, size, asked, False)
-        ways = [way for way in choosing.TABLE if way.kind == kind]
+    for kind in algorithms.MEASURES:
+        ways = [way for way in algorithms.TABLE if way.kind == kind]
+        even = _by_bytes(kind, size, near, asked, False)
+        found += even
         if not all(way.ordered for way in ways):
-            found += _by_bytes(kind, size, asked, True)
+            found += _unless_alike(even, _by_bytes(kind, size, near, asked, True))
         if not all(way.uneven for way in ways):
-            choice = choosing.chosen(kind, size, None, preferred=asked)[0]
-            found.append(Row(kind, choice.name, choice.why, None, uneven=True))
+            choice = algorithms.choose(kind, size, None, near, preferred=asked)
+            uneven = [Row(kind, choice.way.name, choice.why, None, uneven=True)]
+            found += _unless_alike(even, uneven)
     return found
 
 
-def _by_bytes(kind, size, asked, ordered):
-    limits = sorted({way.most for way in choosing.TABLE if way.kind == kind and way.most})
+def _by_bytes(kind, size, near, asked, ordered):
+    limits = sorted({way.most for way in algorithms.TABLE if way.kind == kind and way.most})
     found = []
     for most in (*limits, None):
-        nbytes = most if most is not None else 1 << 62
-        choice = choosing.chosen(kind, size, nbytes, ordered, asked)[0]
-        if found and found[-1].name == choice.name:
+        choice = algorithms.choose(kind, size, most or _MUCH, near, ordered, preferred=asked)
+        if found and found[-1].name == choice.way.name:
             found.pop()
-        found.append(Row(kind, choice.name, choice.why, most, ordered=ordered))
+        found.append(Row(kind, choice.way.name, choice.why, most, ordered=ordered))
     return found
 
 
-def page(size, found):
+def _unless_alike(even, others):
+    """`others`, unless they only say again that there is one algorithm for all."""
+    return [] if [row.name for row in even] == [row.name for row in others] else others
+
+
+def page(size, near, found):
     """Lines of the table."""
-    lines = [f"Algorithms of collective calls of {size} ranks",
+    where = "within one host" if near else "across hosts"
+    lines = [f"Algorithms of collective calls of {size} ranks {where}",
              f"  {'call':<16}{'bytes':<28}{'algorithm':<12}why"]
     for row in found:
         span = "all others" if row.most is None else f"up to {report.size_text(row.most)}"
-        span += f" {choosing.MEASURES[row.kind]}" if row.most is not None else ""
+        span += f" {algorithms.MEASURES[row.kind]}" if row.most is not None else ""
         if row.uneven:
             span = "each block another length"
         elif row.ordered:

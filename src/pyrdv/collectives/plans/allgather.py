@@ -19,11 +19,16 @@ def ring(plan, mine, into, even):
 def bruck(plan, mine, into, even):
     """In round k each rank sends its last 2**k blocks to the rank 2**k behind it.
 
+    The blocks are even, and have a byte each at least, for their messages are marked as parts.
     J. Bruck, C.-T. Ho, S. Kipnis, E. Upfal and D. Weathersby, "Efficient algorithms for all-to-all
     communications in multiport message-passing systems", 1997; but blocks lie where they belong
     from the start, so a message may be in two parts, and nothing is turned around in the end.
+
+    In the first round it has the neighbours of `ring`: somewhere around the ring a member of the
+    one follows one of the other, and notices the mark.
     """
     size, rank, held = plan.size, plan.rank, 1
+    plan.parts = True
     while held < size:
         count = min(held, size - held)
         for part in _parts(into, rank - held - count + 1, count, size, even):
@@ -35,6 +40,7 @@ def bruck(plan, mine, into, even):
             plan.copy(mine, into[rank])
         plan.then()
         held += count
+    plan.parts = False
     if size == 1:
         _place_own(plan, mine, into)
 

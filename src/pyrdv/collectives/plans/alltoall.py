@@ -30,8 +30,9 @@ def bruck(plan, sources, into):
     """In round k each rank sends to the rank 2**k behind it all blocks that have still to go so
     far: those whose distance has bit k, half of them.
 
-    J. Bruck et al., 1997; see `allgather.bruck`.
+    J. Bruck et al., 1997; see `allgather.bruck`, also for the marks.
     """
+    plan.parts = True
     size, rank, unit = plan.size, plan.rank, len(into[plan.rank])
     room = plan.scratch(size * unit)                    # by distance that is left at the start
     packed = plan.scratch(2 * (size // 2) * unit)       # to send, and what comes
@@ -50,6 +51,7 @@ def bruck(plan, sources, into):
         for number, step in enumerate(moved):
             plan.copy(packed[half + number * unit:half + (number + 1) * unit], held[step])
         distance *= 2
+    plan.parts = False
     for step in range(1, size):
         plan.copy(held[step], into[(rank - step) % size])
     plan.copy(sources[rank], into[rank])

@@ -1,6 +1,9 @@
-"""Broadcasts of `data`, as many bytes on all members, which are only read on `root`."""
+"""Broadcasts of `data`, as many bytes on all members, which are only read on `root`.
 
-from pyrdv.collectives.plans.greetings import greeted_down
+A member whose length differs, and who so takes another one of `binomial` and `scattered`, has the
+same parent in both, and gets from it a whole where it expects a part, or the other way round.
+"""
+
 from pyrdv.collectives.trees import members_below, parent_and_children
 
 #: Bytes that the chain hands on at a time.
@@ -22,7 +25,8 @@ def scattered(plan, data, root):
 
     So hardly any rank sends more than it gets; but p - 1 rounds follow those of the tree.  M.
     Barnett, L. Shuler, S. Gupta, D. Payne, R. van de Geijn and J. Watts, "Building a
-    high-performance collective communication library", 1994.
+    high-performance collective communication library", 1994.  Each share has a byte at least, for
+    all of them are parts.
     """
     size, place = plan.size, (plan.rank - root) % plan.size
     bound = [data.nbytes * share // size for share in range(size + 1)]
@@ -31,13 +35,12 @@ def scattered(plan, data, root):
         at = (rank - root) % size
         return data[bound[at]:bound[at + members_below(at, size)]]
 
-    parent = parent_and_children(plan.rank, size, root)[0]
-    token, children = greeted_down(plan, root)
+    parent, children = parent_and_children(plan.rank, size, root)
+    plan.parts = True
     if parent is not None:
         plan.receive(below(plan.rank), parent)
         plan.then()
     for child in children:
-        plan.send(token, child)
         plan.send(below(child), child)
     plan.then()
     after = (place + 1) % size
@@ -49,23 +52,25 @@ def scattered(plan, data, root):
         if not after < go < after + members_below(after, size):
             plan.send(data[bound[go]:bound[go + 1]], (plan.rank + 1) % size)
         plan.then()
+    plan.parts = False
 
 
 def chain(plan, data, root):
     """From each rank to the next, in segments: while one comes, that before it is handed on.
 
-    It is ``pipeline`` in Open MPI, with a fanout of one.
+    It is ``pipeline`` in Open MPI, with a fanout of one.  All segments but the last are marked as
+    parts, so nobody takes the first of several for all that there is.
     """
     size, later = plan.size, int(plan.rank != root)
     before, after = (plan.rank - 1) % size, (plan.rank + 1) % size
     parts = [data[at:at + SEGMENT] for at in range(0, data.nbytes, SEGMENT)] or [data]
-    token, children = greeted_down(plan, root)
+    last = len(parts) - 1
     for number in range(len(parts) + later):
-        if number == later:
-            for child in children:
-                plan.send(token, child)
-        if later and number < len(parts):
+        if later and number <= last:
+            plan.parts = number < last
             plan.receive(parts[number], before)
         if after != root and number >= later:
+            plan.parts = number - later < last
             plan.send(parts[number - later], after)
         plan.then()
+    plan.parts = False

@@ -3,18 +3,63 @@
 `even`: blocks of one length; otherwise each has its own, as in the calls with ``v``.
 """
 
+from pyrdv import algorithms
 from pyrdv.api.buffers import parse_views
 from pyrdv.collectives import arguments
 from pyrdv.collectives.arguments import Blocks
-from pyrdv.collectives.plans.choosing import choose
+from pyrdv.collectives.plans import (
+    allgather as allgathers,
+    allreduce as allreduces,
+    alltoall as alltoalls,
+    bcast as bcasts,
+    gathers,
+    shares,
+)
 from pyrdv.errors import CountError
+
+#: Who adds the rounds, by kind and name of the table.
+BUILDERS = {
+    ("bcast", "binomial"): bcasts.binomial,
+    ("bcast", "scatter"): bcasts.scattered,
+    ("bcast", "chain"): bcasts.chain,
+    ("gather", "linear"): gathers.linear_gather,
+    ("gather", "binomial"): gathers.binomial_gather,
+    ("scatter", "linear"): gathers.linear_scatter,
+    ("scatter", "binomial"): gathers.binomial_scatter,
+    ("allgather", "bruck"): allgathers.bruck,
+    ("allgather", "ring"): allgathers.ring,
+    ("allgather", "doubling"): allgathers.doubling,
+    ("alltoall", "bruck"): alltoalls.bruck,
+    ("alltoall", "spread"): alltoalls.spread,
+    ("alltoall", "pairwise"): alltoalls.pairwise,
+    ("allreduce", "doubling"): allreduces.doubling,
+    ("allreduce", "halving"): allreduces.halving,
+    ("allreduce", "ring"): allreduces.ring,
+    ("reduce_scatter", "spread"): shares.spread,
+    ("reduce_scatter", "halving"): shares.halving,
+}
+
+
+def choose(plan, kind, nbytes, ordered=False, elements=None):
+    """The builder of the call that `plan` is to make; see `pyrdv.algorithms.choose`."""
+    engine = plan.view.engine
+    choice = algorithms.choose(kind, plan.size, nbytes, _are_near(plan.view), ordered, elements,
+                               engine.preferred)
+    plan.choose(choice.number, choice.reason, choice.mixed)
+    return BUILDERS[kind, choice.way.name]
+
+
+def _are_near(view):
+    """Whether all members share memory: on all of them alike, for that is an equivalence."""
+    near = view.engine.neighbours
+    return view.size == 1 or bool(near) and set(view.members.world_ranks()) <= set(near)
 
 
 def bcast(plan, buf, root):
     """Bcast."""
     arguments.check_root(plan, root)
     data = parse_views(buf, writable=plan.rank != root)[0]
-    choose(plan, "bcast", data.nbytes).build(plan, data, root)
+    choose(plan, "bcast", data.nbytes)(plan, data, root)
 
 
 def gather(plan, sendbuf, recvbuf, root, even):
@@ -26,8 +71,8 @@ def gather(plan, sendbuf, recvbuf, root, even):
         mine = arguments.own_block(into, sendbuf, plan)
     else:
         mine = parse_views(sendbuf)[0]
-    length = len(mine if into is None else into[root]) if even else None
-    choose(plan, "gather", length).build(plan, mine, into, root)
+    choose(plan, "gather", len(mine if into is None else into[root]) if even else None)(
+        plan, mine, into, root)
 
 
 def scatter(plan, sendbuf, recvbuf, root, even):
@@ -40,29 +85,32 @@ def scatter(plan, sendbuf, recvbuf, root, even):
         room = parse_views(recvbuf, writable=True)[0]
     if blocks is not None and room is not None:
         arguments.same_length(room, blocks[root], plan.name)
-    length = len(room if blocks is None else blocks[root]) if even else None
-    choose(plan, "scatter", length).build(plan, blocks, room, root)
+    choose(plan, "scatter", len(room if blocks is None else blocks[root]) if even else None)(
+        plan, blocks, room, root)
 
 
 def allgather(plan, sendbuf, recvbuf, even):
     """Allgather and Allgatherv."""
     into = Blocks(recvbuf, plan.size, even, True)
     mine = arguments.own_block(into, sendbuf, plan)
-    choose(plan, "allgather", into.total()).build(plan, mine, into, even)
+    choose(plan, "allgather", into.total() if even else None)(plan, mine, into, even)
 
 
 def alltoall(plan, sendbuf, recvbuf, even):
     """Alltoall and Alltoallv."""
     sources, into = arguments.exchanged(sendbuf, recvbuf, plan, even)
-    choose(plan, "alltoall", len(into[plan.rank]) if even else None).build(plan, sources, into)
+    unit = len(into[plan.rank])
+    choose(plan, "alltoall", unit if even else None, elements=unit * plan.size)(
+        plan, sources, into)
 
 
 def allreduce(plan, sendbuf, recvbuf, op):
     """Allreduce."""
     mine, result, datatype = arguments.operands(sendbuf, recvbuf, op, plan.name)
     mine = arguments.apart(mine, result, plan)
-    way = choose(plan, "allreduce", result.nbytes, ordered=not op.is_commutative)
-    way.build(plan, mine, result, datatype, op)
+    add = choose(plan, "allreduce", result.nbytes, not op.is_commutative,
+                 result.nbytes // datatype.size)
+    add(plan, mine, result, datatype, op)
 
 
 def reduce_scatter_block(plan, sendbuf, recvbuf, op):
@@ -82,5 +130,4 @@ def reduce_scatter(plan, sendbuf, recvbuf, counts, op):
 
 
 def _reduce_scatter(plan, shares, op):
-    way = choose(plan, "reduce_scatter", shares.mine.nbytes, ordered=not op.is_commutative)
-    way.build(plan, shares, op)
+    choose(plan, "reduce_scatter", shares.mine.nbytes, not op.is_commutative)(plan, shares, op)

@@ -1,11 +1,20 @@
 """Collective calls on buffers: arguments are read, and the table says who adds the rounds."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ...api.ops import Op
 from .starting import Plan
 
+BUILDERS: dict[tuple[str, str], Callable[..., None]]
+
+def choose(
+    plan: Plan,
+    kind: str,
+    nbytes: int | None,
+    ordered: bool = ...,
+    elements: int | None = ...,
+) -> Callable[..., None]: ...
 def bcast(plan: Plan, buf: Any, root: int) -> None: ...
 def gather(plan: Plan, sendbuf: Any, recvbuf: Any, root: int, even: bool) -> None: ...
 def scatter(plan: Plan, sendbuf: Any, recvbuf: Any, root: int, even: bool) -> None: ...

@@ -99,6 +99,7 @@ def paired(plan, op, datatype, mine, result):
         into = other if mine is result else result
         plan.receive(into, plan.rank - 1)
         plan.reduce(op, datatype, other if mine is result else mine, result, mine is not result)
+        plan.then()             # also if there is nothing to combine: the next learn of a failure
         mine = result
     return Folding(op, datatype, mine, result, other, power, place,
                    lambda there: 2 * there + 1 if there < pairs else there + pairs)

@@ -5,7 +5,6 @@ blocks, on the root; None elsewhere.  Scatter: `blocks` are those to send, on th
 what this member receives into; None on the root, in place.
 """
 
-from pyrdv.collectives.plans.greetings import greet_up, greeted_down
 from pyrdv.collectives.trees import members_below, parent_and_children
 
 
@@ -18,12 +17,6 @@ def linear_gather(plan, mine, into, root):
         plan.receive(into[rank], rank)
     if mine is not None:
         plan.copy(mine, into[root])
-
-
-def greeted_gather(plan, mine, into, root):
-    """`linear_gather`, where others may take `binomial_gather`."""
-    greet_up(plan, root)
-    linear_gather(plan, mine, into, root)
 
 
 def binomial_gather(plan, mine, into, root):
@@ -65,18 +58,6 @@ def linear_scatter(plan, blocks, room, root):
     # Not earlier: it may be memory that others get.
     if room is not None:
         plan.copy(blocks[root], room)
-
-
-def greeted_scatter(plan, blocks, room, root):
-    """`linear_scatter`, where others may take `binomial_scatter`."""
-    token, children = greeted_down(plan, root)
-    if plan.rank != root:
-        linear_scatter(plan, blocks, room, root)
-        plan.then()
-    for child in children:
-        plan.send(token, child)
-    if plan.rank == root:
-        linear_scatter(plan, blocks, room, root)
 
 
 def binomial_scatter(plan, blocks, room, root):

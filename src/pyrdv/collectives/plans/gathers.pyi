@@ -6,16 +6,10 @@ from .starting import Plan
 def linear_gather(
     plan: Plan, mine: memoryview | bytes | None, into: Blocks | None, root: int
 ) -> None: ...
-def greeted_gather(
-    plan: Plan, mine: memoryview | bytes | None, into: Blocks | None, root: int
-) -> None: ...
 def binomial_gather(
     plan: Plan, mine: memoryview | bytes | None, into: Blocks | None, root: int
 ) -> None: ...
 def linear_scatter(
-    plan: Plan, blocks: Blocks | None, room: memoryview | None, root: int
-) -> None: ...
-def greeted_scatter(
     plan: Plan, blocks: Blocks | None, room: memoryview | None, root: int
 ) -> None: ...
 def binomial_scatter(

@@ -80,7 +80,7 @@ class Plan(Schedule):
 
     def carry_out(self):
         """Start it, and wait for its end."""
-        view, tag, request = self.view, self.tag, self.launch()
+        view, request = self.view, self.launch()
         try:
             request.Wait()
         except BaseException as error:
@@ -88,28 +88,29 @@ class Plan(Schedule):
             if told is None:
                 raise
         else:
-            # A root that gave up may have let go of the buffer while it was read; all other calls
-            # end with messages that say so (`confirm`), or need every member.
-            if self.kind != kinds.BCAST or not self.called():
-                return
-            told = self.told_late(view, tag)
-            if told is None:
-                return
+            return
         try:
             raise told
         finally:
             # An exception that its own frame names is a cycle, which keeps the user's buffers.
             del told
 
-    def told_late(self, view, tag):
-        """The exception for what others have said of a call that is complete here; or None."""
+    def carry_out_and_ask(self):
+        """`carry_out`, which fails, too, if others have said so by the time it is complete here.
+
+        A root that gave up may have let go of its buffer while that was read.  All calls but
+        broadcasts end with messages that say so (`confirm`), or need every member.
+        """
+        view, tag = self.view, self.tag
+        self.carry_out()
+        if not self.called():
+            return
         aftermath.read(view)
         cause = aftermath.cause_of(view, tag)
-        if cause is None:
-            return None
-        aftermath.note(view, tag, cause)
-        aftermath.sweep(view)
-        return cause.exception(f"{self.name} in {view.name}")
+        if cause is not None:
+            aftermath.note(view, tag, cause)
+            aftermath.sweep(view)
+            raise cause.exception(f"{self.name} in {view.name}")
 
     def failed_by(self, view, request, error):
         """Clean up; the exception to raise, None for `error` itself.
@@ -189,6 +190,11 @@ def carry_out(build, comm, kind, *args):
         A member is gone.
     """
     schedule_of(built, build, comm, kind, args).carry_out()
+
+
+def carry_out_and_ask(build, comm, kind, *args):
+    """As `carry_out`, by `Plan.carry_out_and_ask`."""
+    schedule_of(built, build, comm, kind, args).carry_out_and_ask()
 
 
 def start(build, comm, kind, *args):
