@@ -1,7 +1,7 @@
 """Which algorithm a collective call takes: one table, and nothing that runs.
 
-It imports nothing, so the knob, the doctor and the trace read the same table as the calls do
-(`pyrdv.collectives.plans.chosen` has the function of each row).  What must hold:
+It imports nothing of the package, so the knob, the doctor and the trace read the same table as the
+calls do.  `pyrdv.collectives.plans.chosen` has the function of each row.  What must hold:
 
 1. A choice depends only on what is equal on all members: the kind of call, how many members there
    are, whether all share memory, the bytes that all of them know, whether the order of operands
@@ -23,6 +23,8 @@ It imports nothing, so the knob, the doctor and the trace read the same table as
    A part is not empty.  So a row that marks is not taken where some part would be (`Way.whole`).
 """
 
+import functools
+from math import inf
 from typing import NamedTuple
 
 #: Of what the table counts bytes, by kind.
@@ -91,14 +93,6 @@ class Way(NamedTuple):
     def may(self, size, near):
         """Whether it is taken with `size` members, if the bytes are right."""
         return not self.asked and size >= self.ranks and self.near in (None, near)
-
-    def fits(self, nbytes, elements, size):
-        """Whether it is taken for so many bytes, or could be (`whole`)."""
-        return (self.most is None or nbytes <= self.most) and self.divides(elements, size)
-
-    def divides(self, elements, size):
-        """Whether no part is empty, if it makes parts."""
-        return not self.whole or elements >= size
 
     def when(self):
         """When it is taken, in words."""
@@ -185,12 +179,15 @@ class Choice(NamedTuple):
         Keys of `WORDS` and `REASONS`.
     mixed : bool
         Members whose lengths differ by mistake may have other rounds (rule 3).
+    most : float
+        Bytes up to which it is taken, or infinity.
     """
 
     way: Way
     number: int
     reason: int
     mixed: bool
+    most: float
 
     @property
     def why(self):
@@ -225,18 +222,25 @@ def choose(kind, size, nbytes, near=False, ordered=False, elements=None, preferr
     uneven = nbytes is None
     count = 0 if uneven else nbytes
     pieces = count if elements is None else elements
-    asked = (preferred or {}).get(kind)
+    asked = preferred.get(kind) if preferred else None
+    for choice in _rows(kind, size, near, ordered, uneven, asked):
+        if count <= choice.most and (pieces >= size or not choice.way.whole):
+            return choice
+    raise AssertionError(f"no algorithm for {kind}")        # rule 2
+
+
+@functools.lru_cache(256)
+def _rows(kind, size, near, ordered, uneven, asked):
+    """What `choose` may return if all but the bytes is known, in their order."""
     able = [(number, way) for number, way in enumerate(TABLE, _FIRST)
             if way.kind == kind and way.can(size, ordered, uneven)]
     wanted = [(number, way, _ASKED) for number, way in able if way.name == asked][:1]
-    rows = [row for row in wanted if row[1].divides(pieces, size)]
-    usual = [(number, way, number) for number, way in able if way.may(size, near)]
-    rows += [row for row in usual if row[1].fits(count, pieces, size)]
-    number, way, reason = rows[0]
-    if uneven and reason != _ASKED and any(row.most is not None for row in TABLE
-                                           if row.kind == kind):
-        reason = _UNKNOWN
+    unknown = uneven and any(way.most is not None for way in TABLE if way.kind == kind)
+    usual = [(number, way, _UNKNOWN if unknown else number) for number, way in able
+             if way.may(size, near)]
     # Whom other bytes would have led elsewhere.
-    others = wanted if wanted and not wanted[0][1].whole else [*wanted, *usual]
-    mixed = way.cut or not uneven and len({other.name for _, other, _ in others}) > 1
-    return Choice(way, number, reason, mixed)
+    found = wanted if wanted and not wanted[0][1].whole else [*wanted, *usual]
+    several = not uneven and len({way.name for _, way, _ in found}) > 1
+    return [Choice(way, number, reason, several or way.cut,
+                   inf if reason == _ASKED or way.most is None else way.most)
+            for number, way, reason in found]

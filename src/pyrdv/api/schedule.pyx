@@ -64,8 +64,6 @@ cdef class Schedule:
 
     Attributes
     ----------
-    way, reason : int
-        Which algorithm it is, and why that one (`pyrdv.algorithms`); 0: there is one only.
     kept : bool
         It may be started again when it is over, with the same tag: messages between two ranks come
         in order, and each start has as many.  Set before it is started.
@@ -262,7 +260,7 @@ cdef class Schedule:
         return memoryview(array)
 
     def choose(self, uint8_t way, uint8_t reason, bint mixed):
-        """Note which algorithm its rounds are, and why.
+        """Note which algorithm its rounds are, and why (`pyrdv.algorithms`).
 
         `mixed`: members whose lengths differ by mistake may have other rounds, so a message that is
         not as expected ends it (L5).
@@ -270,14 +268,6 @@ cdef class Schedule:
         self.s.way = way
         self.s.reason = reason
         self.s.strict = mixed
-
-    @property
-    def way(self):
-        return self.s.way
-
-    @property
-    def reason(self):
-        return self.s.reason
 
     # --- running
 
@@ -339,6 +329,13 @@ cdef class Schedule:
             pending[key] = ref(self, lambda _gone: pending.pop(key, None))
             self.help()
         return request
+
+    def begin(self):
+        """`enter`, and `start` unless something of a failure is known; then None."""
+        self.enter()                # before alarms are looked for, which are for this call, too
+        if bell_rings(self.engine.c, &self.bell) or self.view.identity.aftermath is not None:
+            return None
+        return self.start()
 
     def failed(self, failure):
         """A request of a call that does not start here; it raises `failure` where it ends."""

@@ -51,8 +51,9 @@ def choose(plan, kind, nbytes, ordered=False, elements=None):
 
 def _are_near(view):
     """Whether all members share memory: on all of them alike, for that is an equivalence."""
-    near = view.engine.neighbours
-    return view.size == 1 or bool(near) and set(view.members.world_ranks()) <= set(near)
+    engine = view.engine
+    near = engine.neighbours or ()
+    return len(near) == engine.size or set(view.members.world_ranks()) <= {engine.rank, *near}
 
 
 def bcast(plan, buf, root):
