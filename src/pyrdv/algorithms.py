@@ -109,7 +109,9 @@ class Way(NamedTuple):
             words.append("even blocks")
         if self.whole:
             words.append("an element for each rank at least")
-        return ("only if asked for; " if self.asked else "") + (", ".join(words) or "any other")
+        if self.asked:
+            words.insert(0, "only if asked for")
+        return ", ".join(words) or "any other"
 
     def reason(self):
         """Why a call took it, in a few words."""
@@ -120,7 +122,7 @@ class Way(NamedTuple):
         return f"up to {kib} KiB" if kib else f"up to {self.most} bytes"
 
 
-_MPICH = "MPICH, `MPIR_CVAR_{}`".format
+_MPICH = "MPICH, ``MPIR_CVAR_{}``".format
 _HERE = "measured, 2, 4 and 8 ranks of one host"
 
 TABLE = (

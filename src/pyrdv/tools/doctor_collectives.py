@@ -79,13 +79,16 @@ def page(size, near, found):
     where = "within one host" if near else "across hosts"
     lines = [f"Algorithms of collective calls of {size} ranks {where}",
              f"  {'call':<16}{'bytes':<28}{'algorithm':<12}why"]
+    before = None
     for row in found:
-        span = "all others" if row.most is None else f"up to {report.size_text(row.most)}"
-        span += f" {algorithms.MEASURES[row.kind]}" if row.most is not None else ""
         if row.uneven:
             span = "each block another length"
-        elif row.ordered:
-            span += ", in order"
+        elif row.most is not None:
+            span = f"up to {report.size_text(row.most)} {algorithms.MEASURES[row.kind]}"
+        else:
+            span = "more" if before == (row.kind, row.ordered) else "any"
+        before = row.kind, row.ordered
+        span += ", in order" if row.ordered else ""
         lines.append(f"  {row.kind:<16}{span:<28}{row.name:<12}{row.why}")
     return [*lines, "", *TEXT.splitlines()]
 
