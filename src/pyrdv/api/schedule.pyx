@@ -39,7 +39,7 @@ from weakref import ref
 
 import numpy as np
 
-from pyrdv.algorithms import REASONS, WORDS
+from pyrdv import algorithms
 from pyrdv.errors import InternalError
 
 
@@ -448,7 +448,7 @@ cdef class CollectiveRequest(Request):
         cdef Schedule schedule = self.keeper
         by = ""
         if schedule is not None and schedule.s.way:
-            by = f"{WORDS[schedule.s.way]} ({REASONS[schedule.s.reason]}), "
+            by = f"{algorithms.WORDS[schedule.s.way]} ({algorithms.REASONS[schedule.s.reason]}), "
         return f"<CollectiveRequest: {by}{'complete' if self.op == NULL else 'under way'}>"
 
     cdef int settle(self) except -1:
