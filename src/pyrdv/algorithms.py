@@ -123,34 +123,33 @@ class Way(NamedTuple):
 
 
 _MPICH = "MPICH, ``MPIR_CVAR_{}``".format
-_HERE = "measured, 2, 4 and 8 ranks of one host"
+_HERE = "measured, {} ranks of one host".format
 
 TABLE = (
     Way("bcast", "binomial", "the fewest rounds", _MPICH("BCAST_LONG_MSG_SIZE"), most=512 << 10),
     Way("bcast", "scatter", "longer: no link carries much more than the data once",
         _MPICH("BCAST_MIN_PROCS"), ranks=8, near=False, whole=True),
-    Way("bcast", "binomial", "few ranks, or memory that they share", _HERE),
+    Way("bcast", "binomial", "few ranks, or memory that they share", _HERE("4 and 8")),
     Way("bcast", "chain", "", "", asked=True, cut=True),
-    Way("gather", "linear", "each block goes once", _HERE),
+    Way("gather", "linear", "each block goes once", _HERE("4 and 8")),
     Way("gather", "binomial", "", "", asked=True, uneven=False),
     Way("scatter", "linear", "each block goes once", "as gather"),
     Way("scatter", "binomial", "", "", asked=True, uneven=False),
     Way("allgather", "bruck", "the fewest rounds",
         _MPICH("ALLGATHER_SHORT_MSG_SIZE") + "; the same was measured, 4 ranks of one host",
         most=80 << 10, uneven=False, whole=True),
-    Way("allgather", "ring", "longer: each rank hears one other", _HERE),
+    Way("allgather", "ring", "longer: each rank hears one other", _HERE("2, 4 and 8")),
     Way("allgather", "doubling", "", "", asked=True, powers=True),
-    Way("alltoall", "spread", "each block goes once, many at a time", _HERE),
+    Way("alltoall", "spread", "each block goes once, many at a time", _HERE("2, 4 and 8")),
     Way("alltoall", "bruck", "", "", asked=True, uneven=False, whole=True),
     Way("alltoall", "pairwise", "", "", asked=True),
-    Way("allreduce", "doubling", "the fewest rounds", "measured, 2 and 4 ranks of one host",
-        most=16 << 10),
-    Way("allreduce", "halving", "longer: each rank combines a part",
-        "measured, 2 and 4 ranks of one host", ordered=False, whole=True),
+    Way("allreduce", "doubling", "the fewest rounds", _HERE("2 and 4"), most=16 << 10),
+    Way("allreduce", "halving", "longer: each rank combines a part", _HERE("2 and 4"),
+        ordered=False, whole=True),
     Way("allreduce", "doubling", "in order, or less than an element for each rank", "no choice"),
     Way("allreduce", "ring", "", "", asked=True, ordered=False),
     Way("reduce_scatter", "spread", "each share goes once, and is combined in the order of ranks",
-        _HERE),
+        _HERE("2, 4 and 8")),
     Way("reduce_scatter", "halving", "", "", asked=True, ordered=False),
 )
 
