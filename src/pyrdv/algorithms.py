@@ -153,6 +153,8 @@ TABLE = (
     Way("reduce_scatter", "halving", "", "", asked=True, ordered=False),
 )
 
+#: The kinds for which it counts whether all members share memory.
+BY_HOSTS = frozenset(way.kind for way in TABLE if way.near is not None)
 #: The knob's words: kind -> names, as PYRDV_COLLECTIVES takes them.
 NAMES = {kind: tuple(dict.fromkeys(way.name for way in TABLE if way.kind == kind))
          for kind in MEASURES}
@@ -176,6 +178,8 @@ class Choice(NamedTuple):
     ----------
     way : Way
         The row.
+    name : str
+        Its kind and name, one of `WORDS`.
     number, reason : int
         Keys of `WORDS` and `REASONS`.
     mixed : bool
@@ -185,6 +189,7 @@ class Choice(NamedTuple):
     """
 
     way: Way
+    name: str
     number: int
     reason: int
     mixed: bool
@@ -223,16 +228,16 @@ def choose(kind, size, nbytes, near=False, ordered=False, elements=None, preferr
     uneven = nbytes is None
     count = 0 if uneven else nbytes
     pieces = count if elements is None else elements
-    asked = preferred.get(kind) if preferred else None
-    for choice in _rows(kind, size, near, ordered, uneven, asked):
+    for choice in candidates(kind, size, near, ordered, uneven,
+                             preferred.get(kind) if preferred else None):
         if count <= choice.most and (pieces >= size or not choice.way.whole):
             return choice
     raise AssertionError(f"no algorithm for {kind}")        # rule 2
 
 
 @functools.lru_cache(256)
-def _rows(kind, size, near, ordered, uneven, asked):
-    """What `choose` may return if all but the bytes is known, in their order."""
+def candidates(kind, size, near, ordered, uneven, asked):
+    """What `choose` may return if all but the bytes is known: the first that fits."""
     able = [(number, way) for number, way in enumerate(TABLE, _FIRST)
             if way.kind == kind and way.can(size, ordered, uneven)]
     wanted = [(number, way, _ASKED) for number, way in able if way.name == asked][:1]
@@ -242,6 +247,6 @@ def _rows(kind, size, near, ordered, uneven, asked):
     # Whom other bytes would have led elsewhere.
     found = wanted if wanted and not wanted[0][1].whole else [*wanted, *usual]
     several = not uneven and len({way.name for _, way, _ in found}) > 1
-    return [Choice(way, number, reason, several or way.cut,
+    return [Choice(way, WORDS[number], number, reason, several or way.cut,
                    inf if reason == _ASKED or way.most is None else way.most)
             for number, way, reason in found]

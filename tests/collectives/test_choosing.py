@@ -113,7 +113,7 @@ def test_every_call_has_a_row():
             assert choice.way.ordered or not ordered
             assert choice.way.uneven or nbytes is not None
             assert not choice.way.whole or nbytes >= size
-    assert set(chosen.BUILDERS) == set(WAYS)
+    assert set(chosen.BUILDERS) == {" ".join(way) for way in WAYS} == set(algorithms.WORDS.values())
 
 
 @pytest.mark.parametrize("size", (2, 7, 8, 64))

@@ -17,36 +17,37 @@ from pyrdv.collectives.plans import (
 )
 from pyrdv.errors import CountError
 
-#: Who adds the rounds, by kind and name of the table.
+#: Who adds the rounds, by kind and name of the row.
 BUILDERS = {
-    ("bcast", "binomial"): bcasts.binomial,
-    ("bcast", "scatter"): bcasts.scattered,
-    ("bcast", "chain"): bcasts.chain,
-    ("gather", "linear"): gathers.linear_gather,
-    ("gather", "binomial"): gathers.binomial_gather,
-    ("scatter", "linear"): gathers.linear_scatter,
-    ("scatter", "binomial"): gathers.binomial_scatter,
-    ("allgather", "bruck"): allgathers.bruck,
-    ("allgather", "ring"): allgathers.ring,
-    ("allgather", "doubling"): allgathers.doubling,
-    ("alltoall", "bruck"): alltoalls.bruck,
-    ("alltoall", "spread"): alltoalls.spread,
-    ("alltoall", "pairwise"): alltoalls.pairwise,
-    ("allreduce", "doubling"): allreduces.doubling,
-    ("allreduce", "halving"): allreduces.halving,
-    ("allreduce", "ring"): allreduces.ring,
-    ("reduce_scatter", "spread"): shares.spread,
-    ("reduce_scatter", "halving"): shares.halving,
+    "bcast binomial": bcasts.binomial,
+    "bcast scatter": bcasts.scattered,
+    "bcast chain": bcasts.chain,
+    "gather linear": gathers.linear_gather,
+    "gather binomial": gathers.binomial_gather,
+    "scatter linear": gathers.linear_scatter,
+    "scatter binomial": gathers.binomial_scatter,
+    "allgather bruck": allgathers.bruck,
+    "allgather ring": allgathers.ring,
+    "allgather doubling": allgathers.doubling,
+    "alltoall bruck": alltoalls.bruck,
+    "alltoall spread": alltoalls.spread,
+    "alltoall pairwise": alltoalls.pairwise,
+    "allreduce doubling": allreduces.doubling,
+    "allreduce halving": allreduces.halving,
+    "allreduce ring": allreduces.ring,
+    "reduce_scatter spread": shares.spread,
+    "reduce_scatter halving": shares.halving,
 }
 
 
 def choose(plan, kind, nbytes, ordered=False, elements=None):
     """The builder of the call that `plan` is to make; see `pyrdv.algorithms.choose`."""
-    engine = plan.view.engine
-    choice = algorithms.choose(kind, plan.size, nbytes, _are_near(plan.view), ordered, elements,
-                               engine.preferred)
+    view = plan.view
+    near = kind in algorithms.BY_HOSTS and _are_near(view)
+    choice = algorithms.choose(kind, plan.size, nbytes, near, ordered, elements,
+                               view.engine.preferred)
     plan.choose(choice.number, choice.reason, choice.mixed)
-    return BUILDERS[kind, choice.way.name]
+    return BUILDERS[choice.name]
 
 
 def _are_near(view):

@@ -6,7 +6,7 @@ from typing import Any
 from ...api.ops import Op
 from .starting import Plan
 
-BUILDERS: dict[tuple[str, str], Callable[..., None]]
+BUILDERS: dict[str, Callable[..., None]]
 
 def choose(
     plan: Plan,
