@@ -1,6 +1,6 @@
 """The rows of the tables of settings; apart from the directives so that tests need no Sphinx."""
 
-from pyrdv import config
+from pyrdv import algorithms, config
 
 
 def knob_rows():
@@ -10,6 +10,12 @@ def knob_rows():
          knob.allowed(), knob.help)
         for knob in config.KNOBS
     ]
+
+
+def algorithm_rows():
+    """Rows (kind, algorithm, when, why, source of the limits) of the table of algorithms."""
+    return [(way.kind, f"``{way.name}``", way.when(), way.why or "–", way.source or "–")
+            for way in algorithms.TABLE]
 
 
 def internal_rows():

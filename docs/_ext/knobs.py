@@ -1,13 +1,13 @@
-"""Sphinx directives that turn `pyrdv.config` into tables, so that a knob has one home.
+"""Sphinx directives that turn tables of the package into tables, so that a fact has one home.
 
 ``pyrdv-knobs`` lists the settings for users, ``pyrdv-internal`` the variables that the launcher
-sets for its ranks.
+sets for its ranks, both of `pyrdv.config`; ``pyrdv-algorithms`` is `pyrdv.algorithms`.
 """
 
 from docutils import nodes
 from docutils.parsers.rst import Directive, Parser
 from docutils.utils import new_document
-from knob_rows import internal_rows, knob_rows
+from knob_rows import algorithm_rows, internal_rows, knob_rows
 
 
 class _Table(Directive):
@@ -39,6 +39,15 @@ class Knobs(_Table):
         return knob_rows()
 
 
+class Algorithms(_Table):
+    """The table of algorithms of collective calls."""
+
+    heads = ("Call", "Algorithm", "When", "Why", "Source of the limits")
+
+    def rows(self):
+        return algorithm_rows()
+
+
 class Internal(_Table):
     """The variables between the launcher and its ranks."""
 
@@ -51,4 +60,5 @@ class Internal(_Table):
 def setup(app):
     app.add_directive("pyrdv-knobs", Knobs)
     app.add_directive("pyrdv-internal", Internal)
+    app.add_directive("pyrdv-algorithms", Algorithms)
     return {"parallel_read_safe": True}

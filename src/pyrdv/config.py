@@ -1,9 +1,11 @@
 """The one table of knobs: name, unit, default and help of every ``PYRDV_*`` variable.
 
 To add a knob, add one `Knob` to `KNOBS`; `load`, ``pyrdv config`` and the documentation follow.
-This module imports only `errors`, and nothing heavy: it is on the start-up path of every rank.
+This module imports only `algorithms` and `errors`, and nothing heavy: it is on the start-up path of
+every rank.
 """
 
+from pyrdv import algorithms
 from pyrdv.errors import ConfigError
 
 PREFIX = "PYRDV_"
@@ -21,8 +23,8 @@ class Knob:
     name : str
         Attribute of `Config`; the variable is ``PYRDV_`` and the name in capitals.
     kind : str
-        ``size`` (bytes; K, M, G allowed), ``int``, ``seconds`` (float), ``bool``, ``choice`` or
-        ``text``.
+        ``size`` (bytes; K, M, G allowed), ``int``, ``seconds`` (float), ``bool``, ``choice``,
+        ``ways`` (a word of `algorithms.NAMES` for each kind of call that is named) or ``text``.
     default : object
         Value, in the unit of `kind`, when the variable is absent or empty.
     help : str
@@ -64,6 +66,9 @@ class Knob:
             return "1/on/yes/true or 0/off/no/false"
         if self.kind == "text":
             return self.form
+        if self.kind == "ways":
+            return "a list such as bcast=chain,alltoall=pairwise, of " + "; ".join(
+                f"{kind}={'|'.join(names)}" for kind, names in algorithms.NAMES.items())
         what = {
             "size": "a number of bytes such as 65536, 64K, 1M",
             "int": f"a whole number{' of ' + self.unit if self.unit else ''}",
@@ -128,6 +133,17 @@ def _parse_choice(knob, text):
     return word if word in knob.choices else None
 
 
+def _parse_ways(knob, text):
+    # In one order, so that ranks that mean the same have one text.
+    found = [tuple(word.strip() for word in part.lower().partition("=")[::2])
+             for part in text.split(",") if part.strip()]
+    kinds = [kind for kind, _ in found]
+    if len(set(kinds)) < len(kinds) or any(name not in algorithms.NAMES.get(kind, ())
+                                           for kind, name in found):
+        return None
+    return ",".join(f"{kind}={name}" for kind, name in sorted(found))
+
+
 _PARSERS = {
     "size": _parse_size,
     "int": lambda knob, text: int(text),
@@ -135,6 +151,7 @@ _PARSERS = {
     "bool": _parse_bool,
     "choice": _parse_choice,
     "text": _parse_text,
+    "ways": _parse_ways,
 }
 
 KNOBS = (
@@ -264,6 +281,9 @@ KNOBS = (
          "Most memory that the pool of registered arrays takes; 0 is automatic (a quarter of the "
          "machine's).",
          low=0, high=1 << 42),
+    Knob("collectives", "ways", "",
+         "Algorithms that kinds of collective calls take wherever they can, instead of those of "
+         "the table (`pyrdv doctor --collectives`).  The same on all ranks.  Empty: none."),
     Knob("connect", "choice", "demand",
          "When ranks connect to each other: demand at the first message, start all at once when "
          "the job starts.  The same on all ranks.",
@@ -413,6 +433,11 @@ def _warn_unknown(name, warn):
         warnings.warn(text, stacklevel=3)
     else:
         warn(text)
+
+
+def ways(text):
+    """The value of a knob of kind ``ways`` as a dict of kind to name."""
+    return dict(part.split("=") for part in text.split(",") if part)
 
 
 def choices(name):

@@ -38,7 +38,7 @@ _RECEIVE = {
 }
 
 
-_SCHEDULE = {"scheduled": "waits for messages of its round, which are operations of their own"}
+_SCHEDULE = {"scheduled": "{way}waits for messages of its round, which are operations of their own"}
 
 
 def stands_at(frame):
@@ -157,7 +157,8 @@ def waits_for(operation):
     """What an operation waits for."""
     words = {"send": _SEND, "schedule": _SCHEDULE}.get(operation.side, _RECEIVE)
     how = f" as {operation.protocol} ({operation.reason})" if operation.protocol else ""
-    return words[operation.state].format(peer=f"rank {operation.peer}", how=how)
+    way = f"is {how.removeprefix(' as ')}, " if how else ""
+    return words[operation.state].format(peer=f"rank {operation.peer}", how=how, way=way)
 
 
 def pending(engine):

@@ -96,7 +96,7 @@ class Ways:
             chosen = chosen * len(words) + words.index(getattr(config, name))
         own = places.Card(config.unexpected_max, chosen, places.own_place(), self.launch.host,
                           self._shm.address if self._shm is not None else b"",
-                          places.own_processors())
+                          places.own_processors(), config.collectives)
         self._cards = [places.Card.unpack(answer) for answer in
                        self.client.exchange(own.pack(), config.timeout_start)]
         self.neighbours = sum(card.machine == own.machine and card.processors == own.processors
@@ -104,6 +104,9 @@ class Ways:
         for rank, card in enumerate(self._cards):
             # Each end counts the other's eager credits, so both must reckon with one number.
             self._same("PYRDV_UNEXPECTED_MAX", config.unexpected_max, card.allowance, rank)
+            # They would take different algorithms, and wait for each other in vain.
+            self._same("PYRDV_COLLECTIVES", config.collectives or "empty",
+                       card.collectives or "empty", rank)
             chosen = card.choices
             for name in reversed(SHARED_CHOICES):
                 words = config_module.choices(name)

@@ -90,6 +90,7 @@ class World:
         if config.connect == "start":
             ways.connect(engine)
         self._progress(engine, config, bool(ways.routes))
+        engine.preferred = config_module.ways(config.collectives) or None
         engine.abort = self.abort
         engine.note_lines(config.trace_lines)
         engine.neighbours = [rank for rank, name in enumerate(ways.names)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pyrdv.api.buffers import IN_PLACE
+from pyrdv.api.datatypes import BYTE, DOUBLE
 from pyrdv.api.ops import MAX, SUM, Op
 from pyrdv.errors import CollectiveError, InvalidBufferError
 from tests.collectives.test_nonblocking import comms_of, go_on
@@ -42,6 +43,24 @@ def test_the_next_call_of_a_shape_takes_it(pair):
     for turn in range(20):
         allreduce(w, comms, [np.arange(5.0) + turn, np.arange(5.0) * turn])
         assert [kept(comm) for comm in comms] == [1, 1]
+
+
+def test_lists_that_name_the_datatype_of_an_array(pair):
+    """They share its schedule; those that say more, or something else, have none."""
+    w, comms = pair
+    data = [np.arange(5.0), np.ones(5)]
+    for forms in (lambda one: one, lambda one: [one, DOUBLE], lambda one: (one, DOUBLE)):
+        rooms = [np.zeros(5), np.zeros(5)]
+        w.run(*[comm.Iallreduce(forms(data[rank]), forms(rooms[rank]))
+                for rank, comm in enumerate(comms)])
+        assert all((room == sum(data)).all() for room in rooms)
+        assert [kept(comm) for comm in comms] == [1, 1]
+    for form in (lambda one: [one, 3, DOUBLE], lambda one: [one, BYTE], lambda one: [one, 4]):
+        rooms = [np.zeros(5), np.zeros(5)]
+        w.run(*[comm.Ibcast(form(data[0].copy() if rank == 0 else rooms[1]), 0)
+                for rank, comm in enumerate(comms)])
+        assert [kept(comm) for comm in comms] == [1, 1]
+        assert (rooms[1][:3] == data[0][:3]).all()
 
 
 def test_what_differs_has_another_one(pair):

@@ -22,6 +22,7 @@ LAYERS = (
     "pyrdv.instruments",
     "pyrdv.diagnosis",
     "pyrdv.tools",
+    "pyrdv.algorithms",
     "pyrdv.config",
     "pyrdv.errors",
     "pyrdv.error_codes",
@@ -37,8 +38,8 @@ LAYERS = (
     "pyrdv",
 )
 
-FREE = {"pyrdv.config", "pyrdv.doors", "pyrdv.error_codes", "pyrdv.errors", "pyrdv.files",
-        "pyrdv.foreign", "pyrdv.recorded", "pyrdv.shortage", "pyrdv.timeline"}
+FREE = {"pyrdv.algorithms", "pyrdv.config", "pyrdv.doors", "pyrdv.error_codes", "pyrdv.errors",
+        "pyrdv.files", "pyrdv.foreign", "pyrdv.recorded", "pyrdv.shortage", "pyrdv.timeline"}
 BELOW_WORLD = {
     "pyrdv.memory", "pyrdv.fabrics.contract", "pyrdv.fabrics", "pyrdv.engine",
     "pyrdv.progress.contract", "pyrdv.progress",
@@ -51,7 +52,9 @@ ALLOWED = {
     "pyrdv.shortage": set(),
     "pyrdv.recorded": {"pyrdv.files"},
     "pyrdv.timeline": {"pyrdv.errors", "pyrdv.files", "pyrdv.recorded"},
-    "pyrdv.config": {"pyrdv.errors"},
+    # The words of a knob are names of that table.
+    "pyrdv.config": {"pyrdv.algorithms", "pyrdv.errors"},
+    "pyrdv.algorithms": set(),
     "pyrdv.files": set(),
     "pyrdv.doors": set(),
     "pyrdv.foreign": set(),

@@ -75,6 +75,31 @@ def test_choices_of_a_knob():
     assert config.choices("fabric") == ("auto", "shm", "verbs")
 
 
+@pytest.mark.parametrize(("text", "asked"), [
+    ("", {}), (" bcast=chain ", {"bcast": "chain"}),
+    ("Scatter=Linear, bcast = chain,", {"bcast": "chain", "scatter": "linear"})])
+def test_algorithms_that_are_asked_for(text, asked):
+    assert config.ways(config.load({"PYRDV_COLLECTIVES": text}).collectives) == asked
+
+
+def test_algorithms_that_mean_the_same_are_one_text():
+    """Ranks compare it at start."""
+    texts = {config.load({"PYRDV_COLLECTIVES": text}).collectives
+             for text in ("gather=linear,bcast=chain", " bcast=CHAIN, gather=linear")}
+    assert texts == {"bcast=chain,gather=linear"}
+
+
+@pytest.mark.parametrize("text", [
+    "bcast", "bcast=", "=chain", "bcast=ring", "reduce=binomial", "bcast=chain=chain",
+    "bcast=chain,bcast=chain", "bcast=chain;gather=linear"])
+def test_algorithms_that_there_are_not(text):
+    with pytest.raises(ConfigError) as caught:
+        config.load({"PYRDV_COLLECTIVES": text})
+    for part in ("PYRDV_COLLECTIVES", repr(text), "bcast=chain,alltoall=pairwise",
+                 "allreduce=doubling|halving|ring", "default empty"):
+        assert part in str(caught.value)
+
+
 def test_good_values():
     loaded = config.load({"PYRDV_SPIN": "50", "PYRDV_SINGLE_COPY": "OFF",
                           "PYRDV_TIMEOUT_START": "2.5", "PYRDV_UNEXPECTED_MAX": "1M"})

@@ -23,7 +23,13 @@ def test_card_goes_over_the_wire_and_back(host, shm):
     sent = card(host, shm=shm, allowance=1 << 40, choices=5)
     got = places.Card.unpack(sent.pack())
     assert (got.allowance, got.choices, got.place, got.shm) == (1 << 40, 5, sent.place, shm)
-    assert got.host == host[:255] and got.machine == HERE
+    assert got.host == host[:255] and got.machine == HERE and got.collectives == ""
+
+
+def test_card_says_which_algorithms_are_asked_for():
+    sent = card(shm=b"address", collectives="bcast=chain,gather=linear")
+    got = places.Card.unpack(sent.pack())
+    assert (got.collectives, got.shm, got.host) == (sent.collectives, b"address", "a")
 
 
 def test_a_host_name_cut_within_a_letter_is_still_text():

@@ -195,6 +195,7 @@ def test_a_device_that_is_none(run, device):
 @pytest.mark.parametrize(
     ("variable", "one", "other"),
     [("PYRDV_FABRIC", "auto", "verbs"), ("PYRDV_CONNECT", "demand", "start"),
+     ("PYRDV_COLLECTIVES", "bcast=chain", "bcast=chain,gather=linear"),
      ("PYRDV_UNEXPECTED_MAX", "1048576", "2097152")])
 def test_settings_that_must_be_one(run, variable, one, other):
     status, _, err = run(f"""

@@ -30,10 +30,10 @@ def said(err, rank):
 class Asked:
     """A job whose ranks are asked by SIGUSR2 once all are ready."""
 
-    def __init__(self, jobs, source, ranks, *options):
+    def __init__(self, jobs, source, ranks, *options, **more):
         self.log = jobs.folder / "err"
         with open(self.log, "w") as file:
-            self.process = jobs.start(HEAD + source, ranks, *options, stderr=file)
+            self.process = jobs.start(HEAD + source, ranks, *options, stderr=file, **more)
         for rank in range(ranks):
             jobs.wait_file(f"ready{rank}")
 
@@ -144,6 +144,26 @@ else:
     err = asked.ask("Barrier (call 0, communicator", "Recv(source=ANY_SOURCE, tag=5")
     assert any(re.match(r"Barrier \(call 0, communicator \d+\): receive from \d posted", line)
                for line in said(err, 0)), err
+    asked.process.send_signal(signal.SIGTERM)
+    assert asked.process.wait(60) == 143
+
+
+def test_a_collective_says_which_algorithm_it_is(jobs):
+    """And why: by the table, or by the knob."""
+    asked = Asked(jobs, """
+ready()
+if rank == 0:
+    requests = [comm.Iallreduce(np.ones(3), np.zeros(3)), comm.Ibcast(np.zeros(3), 1)]
+    MPI.Request.Waitall(requests)
+else:
+    comm.Recv(np.zeros(1), source=MPI.ANY_SOURCE, tag=5)
+""", 2, env={"PYRDV_COLLECTIVES": "bcast=chain"})
+    err = asked.ask("Iallreduce (call 0)", "Ibcast (call 0)")
+    lines = said(err, 0)
+    for call, way in (("Iallreduce", "allreduce doubling (up to 16 KiB: the fewest rounds)"),
+                      ("Ibcast", "bcast chain (PYRDV_COLLECTIVES)")):
+        assert any(line.startswith(f"{call} (call 0) posted") and f", is {way}, waits for" in line
+                   for line in lines), err
     asked.process.send_signal(signal.SIGTERM)
     assert asked.process.wait(60) == 143
 

@@ -8,10 +8,11 @@ import sys
 
 import pytest
 
-from pyrdv import config
+from pyrdv import algorithms, config
 from pyrdv.fabrics.verbs import choice
 from pyrdv.tools import doctor, doctor_facts, doctor_protocols
 from tests.fabrics.verbstools import RXE0, SIW0, device, gid, port
+from tests.house import reading
 from tests.support.figures import SOFT_ROCE
 
 SECTIONS = ["Will be used", "Shared memory", "Limits", "RDMA", "Settings in the environment"]
@@ -114,6 +115,45 @@ def test_limits_of_this_process_are_shown():
     assert re.search(r"locked memory .*: 64 KiB, hard 64 KiB", stdout)
     assert re.search(r"open files .*: +128, hard 128", stdout)
     assert "the limit of open files is 128" in stdout and "`ulimit -n 4096`" in stdout
+
+
+def test_algorithms_of_collective_calls():
+    """Which, from how many bytes on, and why; by the table and by the knob."""
+    status, stdout, stderr = run("--collectives", "4")
+    assert (status, stderr) == (0, "")
+    assert "of 4 ranks within one host" in stdout
+    assert re.search(r"^  allreduce +up to 16 KiB of the vector +doubling +up to", stdout, re.M)
+    assert re.search(r"^  allreduce +more +halving ", stdout, re.M)
+    assert re.search(r"^  allreduce +any, in order +doubling ", stdout, re.M)
+    assert re.search(r"^  allgather +each block another length +ring ", stdout, re.M)
+    status, stdout, stderr = run("--collectives", "8", "--across",
+                                 PYRDV_COLLECTIVES="allreduce=ring")
+    assert (status, stderr) == (0, "") and "of 8 ranks across hosts" in stdout
+    assert re.search(r"^  allreduce +any +ring +PYRDV_COLLECTIVES$", stdout, re.M)
+    assert re.search(r"^  bcast +more +scatter ", stdout, re.M)
+
+
+def test_algorithms_for_programs():
+    status, stdout, stderr = run("--collectives", "2", "--json", PYRDV_COLLECTIVES="bcast=chain")
+    rows = json.loads(stdout)
+    assert (status, stderr) == (0, "")
+    assert rows[0] == {"kind": "bcast", "name": "chain", "why": "PYRDV_COLLECTIVES", "most": None,
+                       "uneven": False, "ordered": False}
+    assert {row["kind"] for row in rows} == set(algorithms.MEASURES)
+
+
+def test_algorithms_that_cannot_be_asked_for():
+    status, stdout, stderr = run("--collectives", "0")
+    assert (status, stdout) == (2, "") and "1 at least" in stderr
+    status, stdout, stderr = run("--collectives", "4", PYRDV_COLLECTIVES="bcast=flood")
+    assert (status, stdout) == (1, "")
+    assert "PYRDV_COLLECTIVES='bcast=flood'" in stderr and "bcast=binomial|scatter|chain" in stderr
+
+
+def test_what_the_documentation_shows_is_what_is_printed():
+    text = (reading.ROOT / "docs" / "collectives.md").read_text(encoding="utf-8")
+    shown = re.search(r"```text\n\$ pyrdv doctor --collectives 4\n(.*?)```", text, re.S)
+    assert shown[1] == run("--collectives", "4")[1]
 
 
 # ------------------------------------------------------------------- faked machines

@@ -125,6 +125,11 @@ def test_collectives_of_eight_ranks(jobs):
     sends = [bar for bar in of(content, ph="X", cat="send") if bar["args"]["peer"] != bar["pid"]]
     assert len(arrows) == len(sends) > 8 * 3 * 10
     assert {bar["pid"] for bar in sends} == set(range(8))
+    for rank in range(8):
+        marks = [mark["args"] for mark in of(content, name="choose", pid=rank)
+                 if mark["args"].get("protocol", "").startswith("allreduce ")]
+        assert [(mark["protocol"], mark["reason"]) for mark in marks] == \
+            [("allreduce doubling", "up to 16 KiB: the fewest rounds")] * 3
     other = content["otherData"]
     assert (other["ranks"], other["killed"], other["dropped"]) == (list(range(8)), [], {})
 

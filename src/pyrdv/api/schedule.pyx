@@ -39,6 +39,7 @@ from weakref import ref
 
 import numpy as np
 
+from pyrdv import algorithms
 from pyrdv.errors import InternalError
 
 
@@ -258,6 +259,16 @@ cdef class Schedule:
         self.owned = (*self.owned, array)
         return memoryview(array)
 
+    def choose(self, uint8_t way, uint8_t reason, bint mixed):
+        """Note which algorithm its rounds are, and why (`pyrdv.algorithms`).
+
+        `mixed`: members whose lengths differ by mistake may have other rounds, so a message that is
+        not as expected ends it (L5).
+        """
+        self.s.way = way
+        self.s.reason = reason
+        self.s.strict = mixed
+
     # --- running
 
     cdef int arrange(self) except -1:
@@ -318,6 +329,13 @@ cdef class Schedule:
             pending[key] = ref(self, lambda _gone: pending.pop(key, None))
             self.help()
         return request
+
+    def begin(self):
+        """`enter`, and `start` unless something of a failure is known; then None."""
+        self.enter()                # before alarms are looked for, which are for this call, too
+        if bell_rings(self.engine.c, &self.bell) or self.view.identity.aftermath is not None:
+            return None
+        return self.start()
 
     def failed(self, failure):
         """A request of a call that does not start here; it raises `failure` where it ends."""
@@ -427,7 +445,11 @@ cdef class CollectiveRequest(Request):
     def __repr__(self):
         if self.null():
             return "<CollectiveRequest: null>"
-        return f"<CollectiveRequest: {'complete' if self.op == NULL else 'under way'}>"
+        cdef Schedule schedule = self.keeper
+        by = ""
+        if schedule is not None and schedule.s.way:
+            by = f"{algorithms.WORDS[schedule.s.way]} ({algorithms.REASONS[schedule.s.reason]}), "
+        return f"<CollectiveRequest: {by}{'complete' if self.op == NULL else 'under way'}>"
 
     cdef int settle(self) except -1:
         # Not left to the end of the schedule: an exception that it raised may keep it.

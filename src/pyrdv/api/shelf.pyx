@@ -5,8 +5,8 @@ Most programs make the same collective call over and over, with buffers of the s
 To build its schedule anew takes longer than a small message.  What must hold:
 
 1. The shape of a call is all that its builder may look at, but for where its buffers lie: kind,
-   numbers, operation, and for each buffer datatype and bytes.  Only plain arrays have one; so does
-   no call whose buffers have memory in common.
+   numbers, operation, and for each buffer datatype and bytes.  Only plain arrays have one, also in
+   a list with their own datatype; so does no call whose buffers have memory in common.
 2. Each action of a shaped schedule works on memory of one buffer of the call, at the same place in
    each call, or on scratch memory of its own.
 3. A schedule on the shelf keeps no memory of the user alive, and no communicator.
@@ -19,8 +19,9 @@ from libc.stdlib cimport malloc
 
 cimport numpy as cnp
 
-from pyrdv.api.buffers cimport simple, span
+from pyrdv.api.buffers cimport own_type, simple, span
 from pyrdv.api.communicator cimport Comm
+from pyrdv.api.datatypes cimport Datatype
 from pyrdv.api.owners cimport named_owner
 from pyrdv.api.schedule cimport Schedule, place_t
 from pyrdv.engine.schedule.plan cimport ACTION_RECV, ACTION_SEND, action_t
@@ -37,6 +38,15 @@ cdef enum:
     SHAPES = 64                 # on one shelf
     ALIKE = 4                   # schedules of one shape
     SCRATCH_MAX = 16 << 20      # bytes on one shelf
+
+
+cdef object unlisted(object arg):
+    """The array of a list, such as ``[array, MPI.DOUBLE]``, that says what it says by itself."""
+    cdef span at
+    if len(arg) == 2 and isinstance(arg[1], Datatype) \
+            and simple(arg[0], False, &at) and own_type(arg[0]) is arg[1]:
+        return arg[0]
+    return arg
 
 
 cdef object shape_of(int kind, tuple args):
@@ -210,6 +220,10 @@ def schedule_of(factory, build, Comm comm not None, int kind, tuple args):
     cdef span spans[BUFFERS + 1]
     cdef int count
     comm.ready()
+    for arg in args:
+        if isinstance(arg, (list, tuple)):
+            args = tuple([unlisted(one) if isinstance(one, (list, tuple)) else one for one in args])
+            break
     shape = shape_of(kind, args)
     if shape is not None:
         plan = taken(comm, shape, args)

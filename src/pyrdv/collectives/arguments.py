@@ -43,9 +43,17 @@ class Blocks:
         begin, end = self.bounds[rank]
         return self.whole[begin:end]
 
+    def run(self, first, end):
+        """The even blocks of ranks ``first .. end - 1`` as one view."""
+        return self.whole[self.bounds[first][0]:self.bounds[end - 1][1]]
+
     def all(self):
         """Even blocks as one view."""
-        return self.whole[self.bounds[0][0]:self.bounds[-1][1]]
+        return self.run(0, len(self.bounds))
+
+    def total(self):
+        """Bytes of all blocks."""
+        return sum(end - begin for begin, end in self.bounds)
 
     def meets(self, other):
         """Whether two buffers have memory in common."""

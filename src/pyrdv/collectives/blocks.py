@@ -2,7 +2,7 @@
 
 A root sends to and receives from each member by itself; where all exchange with all, every member
 posts its receives before it sends.  Each function is one call (`pyrdv.collectives.calls.run`).
-Those on buffers are schedules (`pyrdv.collectives.plans.blocks`).
+Those on buffers are schedules (`pyrdv.collectives.plans`).
 """
 
 from pyrdv.api import objects

@@ -9,14 +9,15 @@ from pyrdv.api.ops import SUM
 from pyrdv.api.persistent import completed
 from pyrdv.collectives import arguments, blocks, kinds, making, simple
 from pyrdv.collectives.calls import run
-from pyrdv.collectives.plans import barrier, bcast, blocks as plans, reductions
-from pyrdv.collectives.plans.starting import carry_out, confirmed, prepare, start
+from pyrdv.collectives.plans import barrier, chosen, reductions
+from pyrdv.collectives.plans.starting import carry_out, carry_out_and_ask, confirmed, prepare, start
 from pyrdv.collectives.turns import in_turn
 
 #: Builders of calls that block, and end on all members or on none.
-_GATHERING, _SCATTERING, _RING, _SPREAD, _BINOMIAL, _PREFIX, _SHARED_OUT = map(confirmed, (
-    plans.gather, plans.scatter, plans.ring, plans.spread, reductions.binomial, reductions.prefix,
-    reductions.spread))
+(_GATHER, _SCATTER, _ALLGATHER, _ALLTOALL, _REDUCE, _PREFIX, _SHARES, _SHARES_BLOCK) = map(
+    confirmed, (chosen.gather, chosen.scatter, chosen.allgather, chosen.alltoall,
+                reductions.binomial, reductions.prefix, chosen.reduce_scatter,
+                chosen.reduce_scatter_block))
 
 
 @own_methods
@@ -55,43 +56,43 @@ class Intracomm(Comm):
         TruncationError, CountError
             The root sent more or fewer bytes than `buf` holds.
         """
-        run(simple.bcast_buffer, self, kinds.BCAST, buf, root)
+        carry_out_and_ask(chosen.bcast, self, kinds.BCAST, buf, root)
 
     def Gather(self, sendbuf, recvbuf, root=0):
         """Put `sendbuf` of all members side by side into `recvbuf` of `root`."""
-        carry_out(_GATHERING, self, kinds.GATHER, sendbuf, recvbuf, root, True)
+        carry_out(_GATHER, self, kinds.GATHER, sendbuf, recvbuf, root, True)
 
     def Gatherv(self, sendbuf, recvbuf, root=0):
         """`Gather` with a count and displacement per member."""
-        carry_out(_GATHERING, self, kinds.GATHER, sendbuf, recvbuf, root, False)
+        carry_out(_GATHER, self, kinds.GATHER, sendbuf, recvbuf, root, False)
 
     def Scatter(self, sendbuf, recvbuf, root=0):
         """Cut `sendbuf` of `root` into one block for `recvbuf` of each member."""
-        carry_out(_SCATTERING, self, kinds.SCATTER, sendbuf, recvbuf, root, True)
+        carry_out(_SCATTER, self, kinds.SCATTER, sendbuf, recvbuf, root, True)
 
     def Scatterv(self, sendbuf, recvbuf, root=0):
         """`Scatter` with a count and displacement per member."""
-        carry_out(_SCATTERING, self, kinds.SCATTER, sendbuf, recvbuf, root, False)
+        carry_out(_SCATTER, self, kinds.SCATTER, sendbuf, recvbuf, root, False)
 
     def Allgather(self, sendbuf, recvbuf):
         """`Gather` whose result all members get."""
-        carry_out(_RING, self, kinds.ALLGATHER, sendbuf, recvbuf, True)
+        carry_out(_ALLGATHER, self, kinds.ALLGATHER, sendbuf, recvbuf, True)
 
     def Allgatherv(self, sendbuf, recvbuf):
         """`Gatherv` whose result all members get."""
-        carry_out(_RING, self, kinds.ALLGATHER, sendbuf, recvbuf, False)
+        carry_out(_ALLGATHER, self, kinds.ALLGATHER, sendbuf, recvbuf, False)
 
     def Alltoall(self, sendbuf, recvbuf):
         """Send one block of `sendbuf` to each member, and receive one from each."""
-        carry_out(_SPREAD, self, kinds.ALLTOALL, sendbuf, recvbuf, True)
+        carry_out(_ALLTOALL, self, kinds.ALLTOALL, sendbuf, recvbuf, True)
 
     def Alltoallv(self, sendbuf, recvbuf):
         """`Alltoall` with a count and displacement per member."""
-        carry_out(_SPREAD, self, kinds.ALLTOALL, sendbuf, recvbuf, False)
+        carry_out(_ALLTOALL, self, kinds.ALLTOALL, sendbuf, recvbuf, False)
 
     def Reduce(self, sendbuf, recvbuf, op=SUM, root=0):
         """`Allreduce` whose result only `root` gets."""
-        carry_out(_BINOMIAL, self, kinds.REDUCE, sendbuf, recvbuf, op, root)
+        carry_out(_REDUCE, self, kinds.REDUCE, sendbuf, recvbuf, op, root)
 
     def Allreduce(self, sendbuf, recvbuf, op=SUM):
         """Combine `sendbuf` of all members element by element into `recvbuf`.
@@ -109,18 +110,16 @@ class Intracomm(Comm):
         Values are combined in rank order, in pairs: all members get the same
         bits, and the same in each run.
         """
-        carry_out(reductions.allreduce, self, kinds.ALLREDUCE, sendbuf, recvbuf, op)
+        carry_out(chosen.allreduce, self, kinds.ALLREDUCE, sendbuf, recvbuf, op)
 
     def Reduce_scatter_block(self, sendbuf, recvbuf, op=SUM):
         """Combine `sendbuf` of all members; each gets an even block of the result."""
-        carry_out(_SHARED_OUT, self, kinds.REDUCE_SCATTER, reductions.even_shares, sendbuf, recvbuf,
-                  None, op)
+        carry_out(_SHARES_BLOCK, self, kinds.REDUCE_SCATTER, sendbuf, recvbuf, op)
 
     def Reduce_scatter(self, sendbuf, recvbuf, recvcounts=None, op=SUM):
         """Combine `sendbuf` of all members; member i gets a block of ``recvcounts[i]`` elements."""
         recvcounts = self._told_shares(sendbuf, recvbuf, recvcounts)
-        carry_out(_SHARED_OUT, self, kinds.REDUCE_SCATTER, reductions.given_shares, sendbuf,
-                  recvbuf, recvcounts, op)
+        carry_out(_SHARES, self, kinds.REDUCE_SCATTER, sendbuf, recvbuf, recvcounts, op)
 
     def Scan(self, sendbuf, recvbuf, op=SUM):
         """Combine `sendbuf` of the members up to this one into `recvbuf`."""
@@ -154,39 +153,39 @@ class Intracomm(Comm):
 
     def Ibcast(self, buf, root=0):
         """Start a `Bcast`; see `Ibarrier`."""
-        return start(bcast.binomial, self, kinds.IBCAST, buf, root)
+        return start(chosen.bcast, self, kinds.IBCAST, buf, root)
 
     def Igather(self, sendbuf, recvbuf, root=0):
         """Start a `Gather`; see `Ibarrier`."""
-        return start(plans.gather, self, kinds.IGATHER, sendbuf, recvbuf, root, True)
+        return start(chosen.gather, self, kinds.IGATHER, sendbuf, recvbuf, root, True)
 
     def Igatherv(self, sendbuf, recvbuf, root=0):
         """Start a `Gatherv`; see `Ibarrier`."""
-        return start(plans.gather, self, kinds.IGATHER, sendbuf, recvbuf, root, False)
+        return start(chosen.gather, self, kinds.IGATHER, sendbuf, recvbuf, root, False)
 
     def Iscatter(self, sendbuf, recvbuf, root=0):
         """Start a `Scatter`; see `Ibarrier`."""
-        return start(plans.scatter, self, kinds.ISCATTER, sendbuf, recvbuf, root, True)
+        return start(chosen.scatter, self, kinds.ISCATTER, sendbuf, recvbuf, root, True)
 
     def Iscatterv(self, sendbuf, recvbuf, root=0):
         """Start a `Scatterv`; see `Ibarrier`."""
-        return start(plans.scatter, self, kinds.ISCATTER, sendbuf, recvbuf, root, False)
+        return start(chosen.scatter, self, kinds.ISCATTER, sendbuf, recvbuf, root, False)
 
     def Iallgather(self, sendbuf, recvbuf):
         """Start an `Allgather`; see `Ibarrier`."""
-        return start(plans.ring, self, kinds.IALLGATHER, sendbuf, recvbuf, True)
+        return start(chosen.allgather, self, kinds.IALLGATHER, sendbuf, recvbuf, True)
 
     def Iallgatherv(self, sendbuf, recvbuf):
         """Start an `Allgatherv`; see `Ibarrier`."""
-        return start(plans.ring, self, kinds.IALLGATHER, sendbuf, recvbuf, False)
+        return start(chosen.allgather, self, kinds.IALLGATHER, sendbuf, recvbuf, False)
 
     def Ialltoall(self, sendbuf, recvbuf):
         """Start an `Alltoall`; see `Ibarrier`."""
-        return start(plans.spread, self, kinds.IALLTOALL, sendbuf, recvbuf, True)
+        return start(chosen.alltoall, self, kinds.IALLTOALL, sendbuf, recvbuf, True)
 
     def Ialltoallv(self, sendbuf, recvbuf):
         """Start an `Alltoallv`; see `Ibarrier`."""
-        return start(plans.spread, self, kinds.IALLTOALL, sendbuf, recvbuf, False)
+        return start(chosen.alltoall, self, kinds.IALLTOALL, sendbuf, recvbuf, False)
 
     def Ireduce(self, sendbuf, recvbuf, op=SUM, root=0):
         """Start a `Reduce`; see `Ibarrier` and `Iallreduce`."""
@@ -202,12 +201,11 @@ class Intracomm(Comm):
         and 64 bits and complex numbers of those need no Python; others are computed by the next
         call of this process that waits or looks at a request.
         """
-        return start(reductions.allreduce, self, kinds.IALLREDUCE, sendbuf, recvbuf, op)
+        return start(chosen.allreduce, self, kinds.IALLREDUCE, sendbuf, recvbuf, op)
 
     def Ireduce_scatter_block(self, sendbuf, recvbuf, op=SUM):
         """Start a `Reduce_scatter_block`; see `Ibarrier` and `Iallreduce`."""
-        return start(reductions.spread, self, kinds.IREDUCE_SCATTER, reductions.even_shares,
-                     sendbuf, recvbuf, None, op)
+        return start(chosen.reduce_scatter_block, self, kinds.IREDUCE_SCATTER, sendbuf, recvbuf, op)
 
     def Ireduce_scatter(self, sendbuf, recvbuf, recvcounts=None, op=SUM):
         """Start a `Reduce_scatter`; see `Ibarrier` and `Iallreduce`.
@@ -218,8 +216,8 @@ class Intracomm(Comm):
         and that waits for all of them, as in mpi4py.
         """
         recvcounts = self._told_shares(sendbuf, recvbuf, recvcounts)
-        return start(reductions.spread, self, kinds.IREDUCE_SCATTER, reductions.given_shares,
-                     sendbuf, recvbuf, recvcounts, op)
+        return start(chosen.reduce_scatter, self, kinds.IREDUCE_SCATTER, sendbuf, recvbuf,
+                     recvcounts, op)
 
     def _told_shares(self, sendbuf, recvbuf, recvcounts):
         if recvcounts is not None:
@@ -255,39 +253,39 @@ class Intracomm(Comm):
 
     def Bcast_init(self, buf, root=0, info=None):
         """A persistent `Bcast`; see `Barrier_init`."""
-        return prepare(bcast.binomial, self, kinds.IBCAST, buf, root)
+        return prepare(chosen.bcast, self, kinds.IBCAST, buf, root)
 
     def Gather_init(self, sendbuf, recvbuf, root=0, info=None):
         """A persistent `Gather`; see `Barrier_init`."""
-        return prepare(plans.gather, self, kinds.IGATHER, sendbuf, recvbuf, root, True)
+        return prepare(chosen.gather, self, kinds.IGATHER, sendbuf, recvbuf, root, True)
 
     def Gatherv_init(self, sendbuf, recvbuf, root=0, info=None):
         """A persistent `Gatherv`; see `Barrier_init`."""
-        return prepare(plans.gather, self, kinds.IGATHER, sendbuf, recvbuf, root, False)
+        return prepare(chosen.gather, self, kinds.IGATHER, sendbuf, recvbuf, root, False)
 
     def Scatter_init(self, sendbuf, recvbuf, root=0, info=None):
         """A persistent `Scatter`; see `Barrier_init`."""
-        return prepare(plans.scatter, self, kinds.ISCATTER, sendbuf, recvbuf, root, True)
+        return prepare(chosen.scatter, self, kinds.ISCATTER, sendbuf, recvbuf, root, True)
 
     def Scatterv_init(self, sendbuf, recvbuf, root=0, info=None):
         """A persistent `Scatterv`; see `Barrier_init`."""
-        return prepare(plans.scatter, self, kinds.ISCATTER, sendbuf, recvbuf, root, False)
+        return prepare(chosen.scatter, self, kinds.ISCATTER, sendbuf, recvbuf, root, False)
 
     def Allgather_init(self, sendbuf, recvbuf, info=None):
         """A persistent `Allgather`; see `Barrier_init`."""
-        return prepare(plans.ring, self, kinds.IALLGATHER, sendbuf, recvbuf, True)
+        return prepare(chosen.allgather, self, kinds.IALLGATHER, sendbuf, recvbuf, True)
 
     def Allgatherv_init(self, sendbuf, recvbuf, info=None):
         """A persistent `Allgatherv`; see `Barrier_init`."""
-        return prepare(plans.ring, self, kinds.IALLGATHER, sendbuf, recvbuf, False)
+        return prepare(chosen.allgather, self, kinds.IALLGATHER, sendbuf, recvbuf, False)
 
     def Alltoall_init(self, sendbuf, recvbuf, info=None):
         """A persistent `Alltoall`; see `Barrier_init`."""
-        return prepare(plans.spread, self, kinds.IALLTOALL, sendbuf, recvbuf, True)
+        return prepare(chosen.alltoall, self, kinds.IALLTOALL, sendbuf, recvbuf, True)
 
     def Alltoallv_init(self, sendbuf, recvbuf, info=None):
         """A persistent `Alltoallv`; see `Barrier_init`."""
-        return prepare(plans.spread, self, kinds.IALLTOALL, sendbuf, recvbuf, False)
+        return prepare(chosen.alltoall, self, kinds.IALLTOALL, sendbuf, recvbuf, False)
 
     def Reduce_init(self, sendbuf, recvbuf, op=SUM, root=0, info=None):
         """A persistent `Reduce`; see `Barrier_init`."""
@@ -295,18 +293,18 @@ class Intracomm(Comm):
 
     def Allreduce_init(self, sendbuf, recvbuf, op=SUM, info=None):
         """A persistent `Allreduce`; see `Barrier_init`."""
-        return prepare(reductions.allreduce, self, kinds.IALLREDUCE, sendbuf, recvbuf, op)
+        return prepare(chosen.allreduce, self, kinds.IALLREDUCE, sendbuf, recvbuf, op)
 
     def Reduce_scatter_block_init(self, sendbuf, recvbuf, op=SUM, info=None):
         """A persistent `Reduce_scatter_block`; see `Barrier_init`."""
-        return prepare(reductions.spread, self, kinds.IREDUCE_SCATTER, reductions.even_shares,
-                       sendbuf, recvbuf, None, op)
+        return prepare(chosen.reduce_scatter_block, self, kinds.IREDUCE_SCATTER, sendbuf, recvbuf,
+                       op)
 
     def Reduce_scatter_init(self, sendbuf, recvbuf, recvcounts=None, op=SUM, info=None):
         """A persistent `Reduce_scatter`; see `Barrier_init` and `Ireduce_scatter`."""
         recvcounts = self._told_shares(sendbuf, recvbuf, recvcounts)
-        return prepare(reductions.spread, self, kinds.IREDUCE_SCATTER, reductions.given_shares,
-                       sendbuf, recvbuf, recvcounts, op)
+        return prepare(chosen.reduce_scatter, self, kinds.IREDUCE_SCATTER, sendbuf, recvbuf,
+                     recvcounts, op)
 
     def Scan_init(self, sendbuf, recvbuf, op=SUM, info=None):
         """A persistent `Scan`; see `Barrier_init`."""

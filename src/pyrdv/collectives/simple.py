@@ -19,15 +19,8 @@ def barrier(call):
 # --- buffers --------------------------------------------------------------------------------
 
 
-def bcast_buffer(call, buf, root):
-    """Binomial broadcast of a buffer."""
-    arguments.check_root(call, root)
-    call.look(buf, call.rank != root)
-    share_buffer(call, buf, root)
-
-
 def share_buffer(call, buf, root):
-    """The broadcast of a buffer that was looked at."""
+    """Binomial broadcast of a buffer of the library."""
     parent, children = parent_and_children(call.rank, call.size, root)
     if parent is not None:
         call.receive(buf, parent)

@@ -23,3 +23,11 @@ def parent_and_children(rank, size, root):
             children.append((place + bit + root) % size)
         bit //= 2
     return parent, children
+
+
+def members_below(place, size):
+    """How many ranks the subtree of `place` holds, itself included: ``place, place + 1, ...``.
+
+    Places are ranks relative to the root, which is place 0.
+    """
+    return min(place & -place, size - place) if place else size

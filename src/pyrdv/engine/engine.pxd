@@ -19,6 +19,7 @@ cdef class Engine:
     cdef public object abort        # ends the job with a status; set by the world
     cdef public object blamed       # called with the world rank of a peer that an error names; None
     cdef public object neighbours   # world ranks that share memory with it; None: only itself
+    cdef public object preferred    # kind of collective call -> algorithm asked for; None: none is
     cdef object __weakref__
     cdef readonly object watchers   # event loop -> what drives this engine from it
     cdef readonly list orphans      # Orphan objects: operations nobody waits for

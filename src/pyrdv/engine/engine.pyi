@@ -17,6 +17,7 @@ class Engine:
     @property
     def groups(self) -> dict[int, Any]: ...
     neighbours: Sequence[int] | None
+    preferred: Mapping[str, str] | None
     def __new__(
         cls,
         rank: int,

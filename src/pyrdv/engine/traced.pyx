@@ -17,7 +17,7 @@ import os
 import sys
 from collections import namedtuple
 
-from pyrdv import recorded
+from pyrdv import algorithms, recorded
 from pyrdv.engine.choice import rule
 from pyrdv.engine.protocols.table import names
 
@@ -103,7 +103,7 @@ def operations(Engine engine not None):
     cdef uint32_t i
     clock = scale(engine)
     now = clock.ns * 1e-9
-    protocols = names()
+    known = words(engine)
     found = []
     for i in range(engine.c.op_slab_count * OPS_PER_SLAB):
         op_copy(engine.c, i, &seen)
@@ -115,7 +115,7 @@ def operations(Engine engine not None):
             SIDES[op.kind], state, <int32_t> (op.peer if sends else op.source), op.context,
             op.tag if sends else op.source_tag,
             op.length if sends or op.state == OP_POSTED else op.total,
-            protocols.get(op.protocol), rule.REASONS[op.reason] if op.reason else None,
+            known.protocols.get(op.protocol), known.reasons[op.reason] if op.reason else None,
             now - clock.seconds(op.posted) if op.posted else 0.0, line_of(engine, op.line),
             op.flags & OP_SYNC != 0, op.waits & WAITS_HERE != 0, op.content == CONTENT_OBJECT))
     return sorted(found, key=lambda operation: -operation.age)
@@ -164,8 +164,8 @@ cdef inline uint64_t recorded_kept(uint64_t count, uint64_t slots) noexcept nogi
 
 def words(Engine engine=None):
     """What the numbers of events mean, as `recorded.Words`; without an engine without lines."""
-    reasons = rule.REASONS
-    return recorded.Words(SIDES, names(), reasons,
+    reasons = {**rule.REASONS, **algorithms.REASONS}
+    return recorded.Words(SIDES, {**names(), **algorithms.WORDS}, reasons,
                           (names()[PROTOCOL_EAGER], reasons[REASON_SIZE], reasons[REASON_PEER]),
                           [""] if engine is None or engine.lines is None else engine.lines)
 

@@ -51,31 +51,38 @@ class Card:
         Name of its host, for people.
     shm : bytes
         Address of its shm fabric; empty if it opened none.
+    collectives : str
+        Its PYRDV_COLLECTIVES.
     """
 
-    __slots__ = ("allowance", "choices", "place", "processors", "host", "shm")
+    __slots__ = ("allowance", "choices", "place", "processors", "host", "shm", "collectives")
 
-    def __init__(self, allowance, choices, place, host, shm=b"", processors=bytes(_PROCESSORS)):
+    def __init__(self, allowance, choices, place, host, shm=b"", processors=bytes(_PROCESSORS),
+                 collectives=""):
         self.allowance = allowance
         self.choices = choices
         self.place = place
         self.processors = processors
         self.host = host
         self.shm = shm
+        self.collectives = collectives
 
     def pack(self):
         """The card as bytes."""
         host = self.host.encode("utf-8", "replace")[:255]
+        asked = self.collectives.encode("ascii")
         return b"".join([bytes([self.choices]), self.allowance.to_bytes(8, "little"), self.place,
-                         self.processors, bytes([len(host)]), host, self.shm])
+                         self.processors, bytes([len(host)]), host,
+                         len(asked).to_bytes(2, "little"), asked, self.shm])
 
     @staticmethod
     def unpack(data):
         """Undo `pack`; the sender is a rank of this job and of the same build."""
         end = _HEAD + data[_HEAD - 1]
+        shm = end + 2 + int.from_bytes(data[end:end + 2], "little")
         return Card(int.from_bytes(data[1:9], "little"), data[0], data[9:9 + _PLACE],
-                    shown(data[_HEAD:end]), data[end:],
-                    data[9 + _PLACE:_HEAD - 1])
+                    shown(data[_HEAD:end]), data[shm:], data[9 + _PLACE:_HEAD - 1],
+                    shown(data[end + 2:shm]))
 
     @property
     def machine(self):

@@ -29,6 +29,7 @@ examples:
   PYRDV_FABRIC=verbs PYRDV_RDMA_DEVICE=rxe0 pyrdv doctor
   ip netns exec node0 pyrdv doctor --json
   pyrdv tune --output here.json && pyrdv doctor --protocols here.json
+  PYRDV_COLLECTIVES=bcast=chain pyrdv doctor --collectives 4
 """
 
 
@@ -39,12 +40,19 @@ def add_arguments(parser):
                         help="print instead which protocol a message takes, and what each would "
                         "cost by this profile of `pyrdv tune`; without one, by the figures that "
                         "ranks here choose by")
+    parser.add_argument("--collectives", type=int, metavar="RANKS",
+                        help="print instead which algorithm a collective call of so many ranks "
+                        "takes, and why")
+    parser.add_argument("--across", action="store_true",
+                        help="with --collectives: of ranks that do not all share memory")
 
 
 def main(options):
     """Look at this machine and print what was found; the exit status."""
     if options.protocols is not None:
         return _protocols(options)
+    if options.collectives is not None:
+        return _collectives(options)
     from pyrdv.tools import doctor_facts
 
     facts = doctor_facts.collect()
@@ -80,6 +88,31 @@ def _protocols(options):
         print()
     else:
         _print([f"Figures: {source}", *protocols.page(profile, settings)])
+    return 0
+
+
+def _collectives(options):
+    import os
+
+    from pyrdv import config
+    from pyrdv.errors import ConfigError
+    from pyrdv.tools import doctor_collectives as collectives
+
+    if options.collectives < 1:
+        print("pyrdv doctor: --collectives needs a number of ranks, 1 at least", file=sys.stderr)
+        return 2
+    try:
+        asked = config.ways(config.load(os.environ, warn=lambda text: None).collectives)
+    except ConfigError as error:
+        print(f"pyrdv doctor: {error}", file=sys.stderr)
+        return 1
+    near = not options.across
+    rows = collectives.rows(options.collectives, near, asked)
+    if options.json:
+        json.dump([row._asdict() for row in rows], sys.stdout, indent=2)
+        print()
+    else:
+        _print(collectives.page(options.collectives, near, rows))
     return 0
 
 

@@ -63,12 +63,12 @@ class Plan(Schedule):
 
     def launch(self):
         """Start it, unless it failed on another rank before: then its request says so."""
-        cause = None
-        self.enter()                # before alarms are read, which are for this call, too
         try:
-            if self.called() or self.view.identity.aftermath is not None:
-                aftermath.sweep(self.view)
-                cause = aftermath.cause_of(self.view, self.tag)
+            request = self.begin()
+            if request is not None:
+                return request
+            aftermath.sweep(self.view)
+            cause = aftermath.cause_of(self.view, self.tag)
             if cause is None:
                 return self.start()
             aftermath.note(self.view, self.tag, cause)
@@ -78,9 +78,14 @@ class Plan(Schedule):
         self.leave()
         return self.failed(self.exception(cause))
 
-    def carry_out(self):
-        """Start it, and wait for its end."""
-        view, request = self.view, self.launch()
+    def carry_out(self, asks=False):
+        """Start it, and wait for its end.
+
+        `asks`: it fails, too, if others have said so by the time it is complete here.  A root that
+        gave up may have let go of its buffer while that was read.  All calls but broadcasts end
+        with messages that say so (`confirm`), or need every member.
+        """
+        view, tag, request = self.view, self.tag, self.launch()
         try:
             request.Wait()
         except BaseException as error:
@@ -88,12 +93,26 @@ class Plan(Schedule):
             if told is None:
                 raise
         else:
-            return
+            if not asks or not self.called():
+                return
+            told = self.told_late(view, tag)
+            if told is None:
+                return
         try:
             raise told
         finally:
             # An exception that its own frame names is a cycle, which keeps the user's buffers.
             del told
+
+    def told_late(self, view, tag):
+        """The exception for what others have said of a call that is complete here; or None."""
+        aftermath.read(view)
+        cause = aftermath.cause_of(view, tag)
+        if cause is None:
+            return None
+        aftermath.note(view, tag, cause)
+        aftermath.sweep(view)
+        return cause.exception(f"{self.name} in {view.name}")
 
     def failed_by(self, view, request, error):
         """Clean up; the exception to raise, None for `error` itself.
@@ -173,6 +192,11 @@ def carry_out(build, comm, kind, *args):
         A member is gone.
     """
     schedule_of(built, build, comm, kind, args).carry_out()
+
+
+def carry_out_and_ask(build, comm, kind, *args):
+    """`carry_out` of a call that others may fail when it is complete here (`Plan.carry_out`)."""
+    schedule_of(built, build, comm, kind, args).carry_out(True)
 
 
 def start(build, comm, kind, *args):

@@ -56,6 +56,9 @@ cdef struct schedule_t:
     int32_t tag
     uint8_t state               # schedule_state
     uint8_t calling             # its next action is ACTION_CALL
+    uint8_t strict              # members whose lengths differ may have other rounds (L5)
+    uint8_t way                 # which algorithm it is, as `pyrdv.algorithms` counts; 0: not chosen
+    uint8_t reason              # why that one
     uint32_t round              # the present one
     uint32_t at                 # the first action of it that is not complete
     uint64_t offset             # bytes of that one that are done

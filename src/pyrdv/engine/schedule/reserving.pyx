@@ -4,6 +4,7 @@ from libc.stdint cimport uint32_t
 from libc.string cimport memset
 
 from pyrdv.engine.choice.choose cimport choose_ahead
+from pyrdv.engine.event cimport TRACE_CHOOSE
 from pyrdv.engine.matching cimport posted_reserve
 from pyrdv.engine.op cimport op_new, ops_reserve
 from pyrdv.engine.peer cimport eager_limit, peer_connect
@@ -15,7 +16,7 @@ from pyrdv.engine.state cimport (
     ANY_PEER, DATA_CLASSES, MESSAGES_LOW, OP_POSTED, OP_RECV, OP_RESERVED, OP_SCHEDULE,
     OP_SCHEDULED, OP_SEND, PROMISE_GIVEN, call_t, engine_t, peer_t)
 from pyrdv.engine.step cimport refill
-from pyrdv.engine.trace cimport trace_read
+from pyrdv.engine.trace cimport trace_message, trace_read
 from pyrdv.engine.wire cimport CONTENT_BUFFER, CONTENT_OBJECT
 
 
@@ -77,6 +78,10 @@ cdef bint schedule_reserve(call_t *call, schedule_t *s) noexcept nogil:
     s.op.state = OP_SCHEDULED
     s.op.posted = trace_read(e)
     s.op.told = 1                   # the trace knows messages; this is none
+    s.op.protocol = s.way           # no `protocol_code`: only who tells of it looks
+    s.op.reason = s.reason
+    if s.way:
+        trace_message(e, TRACE_CHOOSE, ANY_PEER, s.context, s.tag, 0, 0, s.way, s.reason)
     for i in range(s.action_count):
         if s.actions[i].kind == ACTION_SEND or s.actions[i].kind == ACTION_RECV:
             reserve_message(call, s, &s.actions[i])

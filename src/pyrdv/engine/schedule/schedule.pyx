@@ -24,7 +24,8 @@ L4  If a message fails while its peer lives, or an operation raises, the schedul
     messages of its later rounds are empty and marked (CONTENT_OBJECT).  Who gets one has failed,
     too (OP_FAILED_THERE), and goes on likewise: so nobody completes with data that went wrong.
     What went wrong first is told.
-L5  If a member is lost, or takes no part, or a message cannot come any more, no round begins.
+L5  If a member is lost, or takes no part, or a message cannot come any more, no round begins; nor
+    if one comes of another length than expected, and who sent it may have other rounds (`strict`).
     Posted receives and sends that are not announced are taken back.  The schedule is over when all
     receives have ended, so nothing is written into its memory afterwards (R3); or their buffers
     were offered to a peer that has said, after all that it sent, that it takes no part any more
@@ -63,8 +64,8 @@ from pyrdv.engine.schedule.plan cimport (
 from pyrdv.engine.schedule.reserving cimport schedule_reserve
 from pyrdv.engine.state cimport (
     OP_CANCELLED, OP_COMPLETE, OP_ENDED, OP_FAILED_THERE, OP_FINALIZED, OP_NO_MEMORY, OP_PEER_LOST,
-    OP_POSTED, OP_QUEUED, OP_RECV, OP_RESERVED, OP_SHORT, PEER_LOST, PROTOCOL_NONE, call_t,
-    engine_t, message_t, op_t, peer_t)
+    OP_POSTED, OP_QUEUED, OP_RECV, OP_RESERVED, OP_SHORT, OP_TRUNCATED, PEER_LOST, PROTOCOL_NONE,
+    call_t, engine_t, message_t, op_t, peer_t)
 from pyrdv.engine.step cimport announce, call_step, keep_moving
 from pyrdv.engine.trace cimport trace_op, trace_read
 from pyrdv.engine.wire cimport CONTENT_OBJECT
@@ -169,7 +170,8 @@ cdef void judge(engine_t *e, schedule_t *s, const action_t *a) noexcept nogil:
         s.total = op.total
         s.room = op.length
     note(s, error, op.peer)
-    if error == OP_PEER_LOST or error == OP_CANCELLED or error == OP_FINALIZED:
+    if error == OP_PEER_LOST or error == OP_CANCELLED or error == OP_FINALIZED \
+            or s.strict and (error == OP_SHORT or error == OP_TRUNCATED):
         withdraw(e, s)
 
 

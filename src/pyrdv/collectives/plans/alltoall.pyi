@@ -1,0 +1,13 @@
+"""Alltoalls."""
+
+from ..arguments import Blocks
+from .starting import Plan
+
+WINDOW: int
+
+def spread(plan: Plan, sources: Blocks | list[bytes], into: Blocks) -> None: ...
+def pairwise(plan: Plan, sources: Blocks | list[bytes], into: Blocks) -> None: ...
+def exchange(
+    plan: Plan, sources: Blocks | list[bytes], into: Blocks, window: int
+) -> None: ...
+def bruck(plan: Plan, sources: Blocks | list[bytes], into: Blocks) -> None: ...
