@@ -115,3 +115,20 @@ def test_cost_of_matching_runs_on_pyrdv(tmp_path):
     assert [(row["queue"], row["others"]) for row in rows] == [
         (queue, others) for queue in ("posted", "unexpected") for others in (0, 100, 500)]
     assert all(row["us"] > 0 and row["ratio"] > 0 for row in rows)
+
+
+def test_cost_in_one_process_of_two_builds(tmp_path):
+    path, other = tmp_path / "out.json", tmp_path / "other"
+    other.mkdir()
+    words = ["--rounds", "1", "--sizes", "8,4K", "--json", path]
+    done = run("one_process.py", *words, "--against", other)
+    assert done.returncode != 0 and "other was not measured" in done.stderr
+    (other / "src").symlink_to(BENCHMARKS.parent / "src")
+    done = run("one_process.py", *words, "--against", other)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()[1:]]
+    assert [row[:2] for row in rows] == [
+        [first, size] for first in ("receiver", "sender") for size in ("8", "4096")]
+    assert all(float(word) > 0 for row in rows for word in row[2:]) and len(rows[0]) == 5
+    assert len(json.loads(path.read_text())["rounds"]) == 2
+    assert run("one_process.py", "--sizes", "8q").returncode == 2
