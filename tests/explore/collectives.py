@@ -11,7 +11,7 @@ moves any more, no call is under way, and nothing is left.
 from pyrdv.api.ops import SUM
 from pyrdv.collectives import aftermath, kinds
 from pyrdv.collectives.intracomm import Intracomm
-from pyrdv.collectives.plans import barrier, bcast, reductions
+from pyrdv.collectives.plans import barrier, chosen
 from pyrdv.collectives.plans.starting import Plan
 from pyrdv.errors import CollectiveError
 from tests.explore.explorer import RECEIVED, UNTOUCHED, Explorer, Run
@@ -72,13 +72,13 @@ class CollectiveRun(Run):
         data = self.buffer("data", rank, step, size, UNTOUCHED)
         if rank == root:
             data[:] = right
-        self.start(rank, step, kinds.IBCAST, bcast.binomial, data, right, data, root)
+        self.start(rank, step, kinds.IBCAST, chosen.bcast, data, right, data, root)
 
     def allreduce(self, rank, step, size):
         mine = self.buffer("mine", rank, step, size, rank + 1)
         data = self.buffer("data", rank, step, size, UNTOUCHED)
         right = bytes((self.size * (self.size + 1) // 2,)) * size
-        self.start(rank, step, kinds.IALLREDUCE, reductions.allreduce, data, right,
+        self.start(rank, step, kinds.IALLREDUCE, chosen.allreduce, data, right,
                    mine, data, SUM)
 
     def refused(self, rank, step, size):
